@@ -1,0 +1,183 @@
+// Package configs holds what a user can set, where it came from, and the model
+// catalogue.
+//
+// Reading order: config.go (the shape and its defaults), load.go (files,
+// environment and flags become one Config), keys.go (unknown keys are errors
+// that name the line), validate.go (what cannot work is refused before anything
+// starts), catalogue.go (short names of models).
+package configs
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Policies a model can be placed with. "off" is accepted wherever a policy is
+// read and means PolicyBalance.
+const (
+	PolicyBalance   = "balance"
+	PolicyAffinity  = "affinity"
+	PolicyAdmission = "admission"
+)
+
+// Devices an engine can run on.
+const (
+	DeviceCUDA      = "cuda"
+	DeviceCPU       = "cpu"
+	DeviceSimulated = "simulated"
+)
+
+// Config is everything a user can set in a file, the environment or a flag.
+type Config struct {
+	// Name tells apart several wardens of one user: it is part of the runtime
+	// and state directories.
+	Name string `mapstructure:"name"`
+	// Listen is the address of the OpenAI- and Anthropic-compatible API.
+	Listen string `mapstructure:"listen"`
+	// Insecure allows a non-loopback Listen without API keys.
+	Insecure bool `mapstructure:"insecure"`
+	// APIKeysFile names a file (mode 0600) with one API key, or one
+	// "sha256:<hex>" of a key, per line. Empty: no keys are asked for.
+	APIKeysFile string `mapstructure:"api_keys_file"`
+	// AllowedHosts are further Host header values that are answered, besides
+	// loopback names and the listening address.
+	AllowedHosts []string `mapstructure:"allowed_hosts"`
+	// AllowedOrigins are browser origins that may call the API. None by default.
+	AllowedOrigins []string `mapstructure:"allowed_origins"`
+	// SessionHeaders are further request headers that name a session.
+	SessionHeaders []string `mapstructure:"session_headers"`
+	// StrictModelNames answers 404 for unknown model names even when only one
+	// model is served.
+	StrictModelNames bool `mapstructure:"strict_model_names"`
+	// Drain is how long held requests may take to finish when warden stops.
+	Drain time.Duration `mapstructure:"drain"`
+	// MaxWait is how long a request may wait for a replica, at most 240 s:
+	// agents give up after 300 s without a byte.
+	MaxWait time.Duration `mapstructure:"max_wait"`
+	// SessionTTL is how long a session without requests keeps its home.
+	SessionTTL time.Duration `mapstructure:"session_ttl"`
+	// MaxSessions bounds the session table of one model.
+	MaxSessions int `mapstructure:"max_sessions"`
+	// Engine says how engines are found and started.
+	Engine Engine `mapstructure:"engine"`
+	// Models are the models to serve.
+	Models []Model `mapstructure:"models"`
+	// Catalogue adds short names to the built-in ones, or replaces them.
+	Catalogue []Entry `mapstructure:"catalogue"`
+}
+
+// Engine says how engines are found and started.
+type Engine struct {
+	// VLLM is the path of the vllm program. Empty: it is searched for.
+	VLLM string `mapstructure:"vllm"`
+	// Device is cuda, cpu or simulated.
+	Device string `mapstructure:"device"`
+	// Listen is unix (a socket in a 0700 directory) or tcp (a loopback port).
+	Listen string `mapstructure:"listen"`
+	// StartTimeout ends a start that shows no progress in its log for so long.
+	StartTimeout time.Duration `mapstructure:"start_timeout"`
+	// ParallelStart starts all replicas of a model at once instead of letting
+	// the first fill the compile and download caches.
+	ParallelStart bool `mapstructure:"parallel_start"`
+}
+
+// Model is one served model.
+type Model struct {
+	// Alias is the short name clients use. A name with "/" is a repository.
+	Alias string `mapstructure:"alias"`
+	// Repo is the Hugging Face repository or a directory; default: the
+	// catalogue's entry for Alias.
+	Repo string `mapstructure:"repo"`
+	// DP is the number of replicas; 0: as many as the GPUs allow.
+	DP int `mapstructure:"dp"`
+	// TP is the number of GPUs of one replica; 0 means 1.
+	TP int `mapstructure:"tp"`
+	// GPUs limits the model to these GPU indices (PCI bus order).
+	GPUs []int `mapstructure:"gpus"`
+	// Affinity is affinity, admission or balance (off).
+	Affinity string `mapstructure:"affinity"`
+	// SpillLimit is "auto" (max_num_seqs / 4) or a number of requests.
+	SpillLimit string `mapstructure:"spill_limit"`
+	// MaxNumSeqs is the engine's limit of concurrent sequences.
+	MaxNumSeqs int `mapstructure:"max_num_seqs"`
+	// Args go to vLLM unchanged, after warden's own.
+	Args []string `mapstructure:"args"`
+	// Env are NAME=value pairs added to the engine's environment.
+	Env []string `mapstructure:"env"`
+}
+
+// Default is the configuration of a machine where nothing was set.
+func Default() Config {
+	return Config{
+		Name: "default", Listen: "127.0.0.1:8000",
+		Drain: 30 * time.Second, MaxWait: 240 * time.Second,
+		SessionTTL: time.Hour, MaxSessions: 10000,
+		Engine: Engine{Device: DeviceCUDA, Listen: "unix", StartTimeout: 30 * time.Minute},
+	}
+}
+
+// DefaultMaxNumSeqs is the engine's limit of concurrent sequences unless a
+// model sets its own. vLLM's own default (256 and more) would make a spill
+// limit of a quarter meaningless on GPUs whose KV cache holds a few sessions.
+const DefaultMaxNumSeqs = 32
+
+// WithDefaults fills in what a model leaves open, from the catalogue.
+func (m Model) WithDefaults(catalogue []Entry) (Model, error) {
+	entry, err := Lookup(catalogue, m.Alias)
+	switch {
+	case m.Repo != "":
+		if m.Alias == "" {
+			m.Alias = aliasOf(m.Repo)
+		}
+	case err != nil:
+		return m, err
+	default:
+		m.Repo = entry.Repo
+	}
+	if entry.Repo == m.Repo {
+		m.Alias = entry.Alias
+		m.Args = append(append([]string(nil), entry.Args...), m.Args...)
+		if m.MaxNumSeqs == 0 {
+			m.MaxNumSeqs = entry.MaxNumSeqs
+		}
+	}
+	if m.TP == 0 {
+		m.TP = 1
+	}
+	if m.MaxNumSeqs == 0 {
+		m.MaxNumSeqs = DefaultMaxNumSeqs
+	}
+	if m.SpillLimit == "" {
+		m.SpillLimit = "auto"
+	}
+	m.Affinity, err = ParsePolicy(m.Affinity)
+	return m, err
+}
+
+// ParsePolicy turns what a user writes for "affinity" into a policy name:
+// empty and "on" mean affinity, "off" means balance.
+func ParsePolicy(s string) (string, error) {
+	switch strings.ToLower(s) {
+	case "", "on", "true", PolicyAffinity:
+		return PolicyAffinity, nil
+	case "off", "false", PolicyBalance:
+		return PolicyBalance, nil
+	case PolicyAdmission:
+		return PolicyAdmission, nil
+	}
+	return "", fmt.Errorf("affinity %q is not one of affinity, admission, balance (on and off are accepted too)", s)
+}
+
+// Spill returns the spill limit in requests; 0 means auto.
+func (m Model) Spill() (int, error) {
+	if m.SpillLimit == "" || m.SpillLimit == "auto" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(m.SpillLimit)
+	if err != nil || n < 1 {
+		return 0, fmt.Errorf("spill_limit %q is neither auto nor a number of requests of at least 1", m.SpillLimit)
+	}
+	return n, nil
+}

@@ -1,0 +1,87 @@
+package configs
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// KeyError names a key of a configuration file that warden does not know.
+type KeyError struct {
+	File    string
+	Line    int
+	Key     string
+	Nearest string // "" when nothing is close
+}
+
+func (e *KeyError) Error() string {
+	msg := fmt.Sprintf("%s:%d: unknown key %q", e.File, e.Line, e.Key)
+	if e.Nearest != "" {
+		msg += fmt.Sprintf(", did you mean %q?", e.Nearest)
+	}
+	return msg
+}
+
+// checkKeys reports the first key of the YAML document that has no field in
+// Config, with its line. Viper itself passes unknown keys silently.
+func checkKeys(file string, content []byte) error {
+	var doc yaml.Node
+	if err := yaml.Unmarshal(content, &doc); err != nil {
+		return fmt.Errorf("%s: not valid YAML: %w", file, err)
+	}
+	if len(doc.Content) == 0 {
+		return nil // an empty file sets nothing
+	}
+	return checkNode(file, doc.Content[0], reflect.TypeFor[Config]())
+}
+
+func checkNode(file string, node *yaml.Node, t reflect.Type) error {
+	switch {
+	case t.Kind() == reflect.Slice && node.Kind == yaml.SequenceNode:
+		for _, item := range node.Content {
+			if err := checkNode(file, item, t.Elem()); err != nil {
+				return err
+			}
+		}
+	case t.Kind() == reflect.Slice && node.Kind == yaml.MappingNode:
+		return fmt.Errorf("%s:%d: a list is wanted here, each entry beginning with \"- \"", file, node.Line)
+	case t.Kind() == reflect.Struct && node.Kind == yaml.MappingNode:
+		return checkMapping(file, node, t)
+	case t.Kind() == reflect.Struct && node.Kind != yaml.AliasNode:
+		return fmt.Errorf("%s:%d: keys are wanted here (%s, ...)", file, node.Line, strings.Join(keysOf(t)[:1], ""))
+	}
+	return nil
+}
+
+func checkMapping(file string, node *yaml.Node, t reflect.Type) error {
+	fields := fieldsOf(t)
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		key := node.Content[i]
+		field, ok := fields[key.Value]
+		if !ok {
+			return &KeyError{File: file, Line: key.Line, Key: key.Value, Nearest: Nearest(key.Value, keysOf(t))}
+		}
+		if err := checkNode(file, node.Content[i+1], field); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func fieldsOf(t reflect.Type) map[string]reflect.Type {
+	fields := make(map[string]reflect.Type, t.NumField())
+	for i := range t.NumField() {
+		fields[t.Field(i).Tag.Get("mapstructure")] = t.Field(i).Type
+	}
+	return fields
+}
+
+func keysOf(t reflect.Type) []string {
+	keys := make([]string, 0, t.NumField())
+	for i := range t.NumField() {
+		keys = append(keys, t.Field(i).Tag.Get("mapstructure"))
+	}
+	return keys
+}

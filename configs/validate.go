@@ -1,0 +1,122 @@
+package configs
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Validate reports everything that cannot work, joined; nil when nothing.
+func (c Config) Validate() error {
+	var errs []error
+	add := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if c.Name == "" || strings.ContainsAny(c.Name, "/\x00 ") || strings.HasPrefix(c.Name, ".") {
+		add("name %q: use letters, digits and dashes, it becomes a directory", c.Name)
+	}
+	if err := c.validateListen(); err != nil {
+		errs = append(errs, err)
+	}
+	if c.MaxWait < time.Second || c.MaxWait > 240*time.Second {
+		add("max_wait %v: must lie between 1s and 240s (agents give up after 300 s without a byte)", c.MaxWait)
+	}
+	if c.Drain < 0 {
+		add("drain %v: must not be negative", c.Drain)
+	}
+	if c.SessionTTL < time.Second {
+		add("session_ttl %v: must be at least 1s", c.SessionTTL)
+	}
+	if c.MaxSessions < 1 {
+		add("max_sessions %d: must be at least 1", c.MaxSessions)
+	}
+	if !slices.Contains([]string{DeviceCUDA, DeviceCPU, DeviceSimulated}, c.Engine.Device) {
+		add("engine device %q: must be cuda, cpu or simulated", c.Engine.Device)
+	}
+	if c.Engine.Listen != "unix" && c.Engine.Listen != "tcp" {
+		add("engine listen %q: must be unix or tcp", c.Engine.Listen)
+	}
+	errs = append(errs, c.validateModels()...)
+	return errors.Join(errs...)
+}
+
+func (c Config) validateListen() error {
+	host, port, err := net.SplitHostPort(c.Listen)
+	if err != nil {
+		return fmt.Errorf("listen %q: must be host:port, such as 127.0.0.1:8000", c.Listen)
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
+		return fmt.Errorf("listen %q: port %q is not a number from 0 to 65535", c.Listen, port)
+	}
+	if c.APIKeysFile == "" && !c.Insecure && !IsLoopback(host) {
+		return fmt.Errorf("listen %s is reachable from other machines and no API keys are set: set api_keys_file, or --insecure if that is wanted", c.Listen)
+	}
+	return nil
+}
+
+// IsLoopback says whether host names this machine only.
+func IsLoopback(host string) bool {
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip := net.ParseIP(strings.Trim(host, "[]"))
+	return ip != nil && ip.IsLoopback()
+}
+
+func (c Config) validateModels() []error {
+	var errs []error
+	catalogue := Merge(Builtin(), c.Catalogue)
+	seen := map[string]int{}
+	owner := map[int]string{}
+	for i, m := range c.Models {
+		filled, err := m.WithDefaults(catalogue)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("models[%d]: %w", i, err))
+			continue
+		}
+		errs = append(errs, filled.validate(i)...)
+		if first, dup := seen[filled.Alias]; dup {
+			errs = append(errs, fmt.Errorf("models[%d]: alias %q is already models[%d]; use dp for more replicas", i, filled.Alias, first))
+		}
+		seen[filled.Alias] = i
+		for _, gpu := range m.GPUs {
+			if other, taken := owner[gpu]; taken {
+				errs = append(errs, fmt.Errorf("models[%d]: GPU %d is already given to %s", i, gpu, other))
+			}
+			owner[gpu] = filled.Alias
+		}
+	}
+	return errs
+}
+
+func (m Model) validate(i int) []error {
+	var errs []error
+	add := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf("models[%d] (%s): "+format, append([]any{i, m.Alias}, args...)...))
+	}
+	if m.DP < 0 {
+		add("dp %d: must be 0 (as many as fit) or more", m.DP)
+	}
+	if m.TP < 1 {
+		add("tp %d: must be at least 1", m.TP)
+	}
+	if m.MaxNumSeqs < 1 {
+		add("max_num_seqs %d: must be at least 1", m.MaxNumSeqs)
+	}
+	if _, err := m.Spill(); err != nil {
+		add("%w", err)
+	}
+	for _, g := range m.GPUs {
+		if g < 0 {
+			add("GPU index %d: must not be negative", g)
+		}
+	}
+	for _, e := range m.Env {
+		if name, _, ok := strings.Cut(e, "="); !ok || name == "" {
+			add("env %q: must be NAME=value", e)
+		}
+	}
+	return errs
+}
