@@ -1,0 +1,173 @@
+// Package load is the load generator of `warden bench` and of the demo: agent
+// sessions in a closed loop, each resending its whole conversation every turn.
+//
+// Reading order: load.go (the closed loop), session.go (one conversation),
+// turn.go (one request and what its stream says), text.go (synthetic words),
+// report.go (the figures).
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Shape is the form of one synthetic agent session. Lengths are in tokens.
+type Shape struct {
+	System    int // shared by all sessions: system prompt and tools
+	First     int // first user message, unique to the session
+	Next      int // each further user message
+	Turns     int // turns of a session
+	MaxOutput int // max_tokens of a turn
+	// Gap is the mean of the exponentially distributed pause between turns
+	// (the agent's tools); 0: the next turn starts when the last one ends.
+	Gap time.Duration
+}
+
+// Reference is the load of the reference measurement: a system prompt of about
+// 3.5k tokens, a unique first message of about 7.3k, five more turns of 400.
+func Reference() Shape {
+	return Shape{System: 3500, First: 7300, Next: 400, Turns: 6, MaxOutput: 256}
+}
+
+// Scaled divides all lengths by n, for engines slower than a GPU.
+func (s Shape) Scaled(n int) Shape {
+	if n > 1 {
+		s.System, s.First, s.Next, s.MaxOutput = s.System/n, s.First/n, s.Next/n, max(1, s.MaxOutput/n)
+	}
+	return s
+}
+
+// Options says what to run against what.
+type Options struct {
+	// URL is the base address, http://host:port without a path.
+	URL string
+	// Model is the served name asked for.
+	Model string
+	// API is "chat" (OpenAI chat completions) or "messages" (Anthropic).
+	API string
+	// APIKey is sent as a bearer token when set.
+	APIKey string
+	// Sessions is how many sessions run at the same time.
+	Sessions int
+	// Duration of the run; a turn in flight at its end is cut and counted as
+	// unfinished.
+	Duration time.Duration
+	Shape    Shape
+	// CharsPerToken turns lengths in tokens into characters of text; 0 means 4.
+	CharsPerToken float64
+	// Seed makes the texts and pauses repeatable.
+	Seed uint64
+	// IgnoreEOS asks engines to always write MaxOutput tokens.
+	IgnoreEOS bool
+	// Client sends the requests; nil: one with enough connections.
+	Client *http.Client
+	// OnTurn is called after each finished turn, from several goroutines.
+	OnTurn func(Turn)
+}
+
+func (o *Options) setDefaults() error {
+	if !strings.HasPrefix(o.URL, "http://") && !strings.HasPrefix(o.URL, "https://") {
+		return fmt.Errorf("address %q: must begin with http:// or https://", o.URL)
+	}
+	o.URL = strings.TrimRight(o.URL, "/")
+	if o.API == "" {
+		o.API = "chat"
+	}
+	if o.API != "chat" && o.API != "messages" {
+		return fmt.Errorf("API %q: must be chat or messages", o.API)
+	}
+	if o.Sessions < 1 {
+		return fmt.Errorf("sessions %d: must be at least 1", o.Sessions)
+	}
+	if o.Shape == (Shape{}) {
+		o.Shape = Reference()
+	}
+	if o.Shape.Turns < 1 {
+		return errors.New("a session needs at least one turn")
+	}
+	if o.CharsPerToken == 0 {
+		o.CharsPerToken = 4
+	}
+	if o.Client == nil {
+		o.Client = &http.Client{Transport: &http.Transport{
+			MaxIdleConnsPerHost: o.Sessions, IdleConnTimeout: 4 * time.Second, DisableCompression: true,
+		}}
+	}
+	return nil
+}
+
+// Run keeps Sessions conversations going until Duration is over or ctx ends
+// and returns what was measured. Turns that fail are counted, not fatal; when
+// every turn fails the first failure is returned as the error.
+func Run(ctx context.Context, o Options) (Report, error) {
+	if err := o.setDefaults(); err != nil {
+		return Report{}, err
+	}
+	defer o.Client.CloseIdleConnections()
+	if o.Duration > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, o.Duration)
+		defer cancel()
+	}
+	rec := &recorder{started: time.Now(), onTurn: o.OnTurn}
+	var wg sync.WaitGroup
+	for slot := range o.Sessions {
+		wg.Go(func() { runSlot(ctx, &o, slot, rec) })
+	}
+	wg.Wait()
+	return rec.report(o)
+}
+
+// runSlot runs one session after another until ctx ends.
+func runSlot(ctx context.Context, o *Options, slot int, rec *recorder) {
+	for n := 0; ctx.Err() == nil; n++ {
+		rng := rand.New(rand.NewPCG(o.Seed, uint64(slot)<<32|uint64(n)))
+		s := newSession(o, rng)
+		finished := s.run(ctx, rec)
+		if ctx.Err() == nil {
+			rec.session(finished)
+		}
+	}
+}
+
+// recorder collects what the slots measure.
+type recorder struct {
+	mu       sync.Mutex
+	started  time.Time
+	turns    []Turn
+	sessions []sessionEnd
+	cut      int
+	onTurn   func(Turn)
+}
+
+type sessionEnd struct {
+	took     time.Duration
+	complete bool
+}
+
+func (r *recorder) turn(t Turn) {
+	r.mu.Lock()
+	r.turns = append(r.turns, t)
+	r.mu.Unlock()
+	if r.onTurn != nil {
+		r.onTurn(t)
+	}
+}
+
+func (r *recorder) cutTurn() {
+	r.mu.Lock()
+	r.cut++
+	r.mu.Unlock()
+}
+
+func (r *recorder) session(e sessionEnd) {
+	r.mu.Lock()
+	r.sessions = append(r.sessions, e)
+	r.mu.Unlock()
+}
