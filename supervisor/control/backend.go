@@ -1,0 +1,31 @@
+package control
+
+import (
+	"context"
+	"iter"
+)
+
+// Backend is the daemon as the server sees it; cmd/warden implements it. Every method may be called from any
+// goroutine. Errors of type *Error travel as they are.
+type Backend interface {
+	Reporter
+	Operator
+}
+
+// Reporter answers questions. Status is called once a second for each watcher: it returns copies and does not wait.
+type Reporter interface {
+	Status() Status
+	Version() Version
+	Config() (Config, error)
+	// Logs yields lines until the query is satisfied, or with Follow until ctx ends. A slow reader stalls the
+	// iteration, so the implementation drops and counts rather than holding up the engine.
+	Logs(ctx context.Context, q LogQuery) iter.Seq2[LogLine, error]
+}
+
+// Operator carries out orders. Replica and Shutdown return once the order is taken, not once it is done.
+type Operator interface {
+	SetAffinity(ctx context.Context, model string, on bool) (AffinityChange, error)
+	SetSpillLimit(ctx context.Context, model string, limit int) (SpillChange, error)
+	Replica(ctx context.Context, id string, action ReplicaAction) (Accepted, error)
+	Shutdown(ctx context.Context, req ShutdownRequest) error
+}
