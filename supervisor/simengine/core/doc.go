@@ -1,0 +1,25 @@
+// Package core is the part of the simulated engine that decides: vLLM V1's
+// scheduler and prefix cache, step by step, with a price on each step. It has
+// no goroutine, no clock, no lock and no I/O; whoever drives it says what time
+// it is. The same code therefore runs behind real sockets in `warden up
+// --demo`, and in virtual time in the placement tests.
+//
+// Reading order:
+//
+//	config.go     what a replica is: blocks, limits, policy; what a request is
+//	scheduler.go  Add, Abort, Step: the life of a request
+//	plan.go       who runs in the next step (vllm/v1/core/sched/scheduler.py, schedule)
+//	commit.go     what the step produced (update_from_output)
+//	alloc.go      room for a request (kv_cache_manager.py, allocate_slots)
+//	pool.go       KV blocks: references, hashes, LRU free list (block_pool.py)
+//	hash.go       the hash chain over a request's tokens
+//	host.go       the optional second tier in host memory (v1/kv_offload)
+//	cost.go       how long a step takes
+//	profile.go    measured machines as data
+//
+// It follows the source of vLLM 0.32.0 for full-attention models without
+// speculative decoding, LoRA or multi-modal inputs. Two deliberate
+// simplifications: steps are synchronous (vLLM's asynchronous scheduling plans
+// one step ahead, which frees a finished request's blocks one step later), and
+// block hashes are 64 bits wide.
+package core
