@@ -1,0 +1,290 @@
+package identity
+
+import (
+	"bytes"
+	"math"
+	"strconv"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// cursor walks JSON text forward, once. It accepts everything that Python's
+// json module accepts (the engine's parser, so that both see the same
+// members) and some things it does not: values that nobody asked for are only
+// matched bracket by bracket. The first error sets bad and ends the walk;
+// every method is then a no-op, so callers check once, at the end.
+//
+// Skipping never recurses, so depth costs neither stack nor time.
+type cursor struct {
+	src []byte
+	pos int
+	bad bool
+}
+
+// span is a half-open range of offsets into the body.
+type span struct{ start, end int }
+
+func (s span) empty() bool          { return s.end <= s.start }
+func (s span) of(src []byte) []byte { return src[s.start:s.end] }
+func (c *cursor) fail()             { c.bad, c.pos = true, len(c.src) }
+func (c *cursor) done() bool        { return c.pos >= len(c.src) }
+func isSpace(b byte) bool           { return b == ' ' || b == '\n' || b == '\t' || b == '\r' }
+func isLiteral(b byte) bool {
+	return b >= '0' && b <= '9' || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' ||
+		b == '-' || b == '+' || b == '.'
+}
+
+// next skips white space and returns the byte there without consuming it;
+// 0 at the end.
+func (c *cursor) next() byte {
+	for c.pos < len(c.src) {
+		if b := c.src[c.pos]; !isSpace(b) {
+			return b
+		}
+		c.pos++
+	}
+	return 0
+}
+
+// str consumes a string and returns the bytes between its quotes, still
+// escaped.
+func (c *cursor) str() []byte {
+	if c.next() != '"' {
+		c.fail()
+		return nil
+	}
+	start := c.pos + 1
+	for at := start; ; {
+		i := bytes.IndexByte(c.src[at:], '"')
+		if i < 0 {
+			c.fail()
+			return nil
+		}
+		end := at + i
+		// A quote ends the string unless an odd run of backslashes precedes it.
+		// Runs lie between quotes, so counting them backwards stays linear.
+		slash := end
+		for slash > at && c.src[slash-1] == '\\' {
+			slash--
+		}
+		if (end-slash)%2 == 0 {
+			c.pos = end + 1
+			return c.src[start:end]
+		}
+		at = end + 1
+	}
+}
+
+// text consumes a string and returns it decoded, in its own memory only when
+// it holds escapes.
+func (c *cursor) text() []byte {
+	raw := c.str()
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return raw
+	}
+	return unescape(make([]byte, 0, len(raw)), raw)
+}
+
+// optionalText is text for a value that ought to be a string: any other value
+// is skipped and yields nil.
+func (c *cursor) optionalText() []byte {
+	if c.next() == '"' {
+		return c.text()
+	}
+	c.skip()
+	return nil
+}
+
+// skip consumes any value and returns where it lay.
+func (c *cursor) skip() span {
+	switch b := c.next(); {
+	case b == '"':
+		start := c.pos
+		c.str()
+		return span{start, c.pos}
+	case b == '{' || b == '[':
+		return c.skipNested()
+	case isLiteral(b):
+		start := c.pos
+		for c.pos < len(c.src) && isLiteral(c.src[c.pos]) {
+			c.pos++
+		}
+		return span{start, c.pos}
+	}
+	c.fail()
+	return span{}
+}
+
+func (c *cursor) skipNested() span {
+	start := c.pos
+	for depth := 0; c.pos < len(c.src); {
+		switch c.src[c.pos] {
+		case '"':
+			c.str()
+			continue
+		case '{', '[':
+			depth++
+		case '}', ']':
+			depth--
+			if depth == 0 {
+				c.pos++
+				return span{start, c.pos}
+			}
+		}
+		c.pos++
+	}
+	c.fail()
+	return span{}
+}
+
+// members walks an object. visit is called with each decoded key and must
+// consume the value. Any other value is skipped. The returned span covers it.
+func (c *cursor) members(visit func(key []byte)) span {
+	if c.next() != '{' {
+		return c.skip()
+	}
+	start := c.pos
+	c.pos++
+	if c.next() == '}' {
+		c.pos++
+		return span{start, c.pos}
+	}
+	for {
+		key := c.text()
+		if c.next() != ':' {
+			break
+		}
+		c.pos++
+		visit(key)
+		switch c.next() {
+		case ',':
+			c.pos++
+			continue
+		case '}':
+			c.pos++
+			return span{start, c.pos}
+		}
+		break
+	}
+	c.fail()
+	return span{}
+}
+
+// elements walks an array; visit must consume each element. Any other value
+// is skipped.
+func (c *cursor) elements(visit func()) {
+	if c.next() != '[' {
+		c.skip()
+		return
+	}
+	c.pos++
+	if c.next() == ']' {
+		c.pos++
+		return
+	}
+	for {
+		visit()
+		switch c.next() {
+		case ',':
+			c.pos++
+			continue
+		case ']':
+			c.pos++
+			return
+		}
+		c.fail()
+		return
+	}
+}
+
+// boolean consumes any value and reports whether it is true.
+func (c *cursor) boolean() bool {
+	return string(c.skip().of(c.src)) == "true"
+}
+
+// integer consumes any value and returns it when it is a number, rounded
+// towards zero and held within 0 to 1<<31-1; 0 otherwise.
+func (c *cursor) integer() int {
+	v, err := strconv.ParseFloat(string(c.skip().of(c.src)), 64)
+	switch {
+	case err != nil || !(v > 0):
+		return 0
+	case v > 1<<31-1:
+		return 1<<31 - 1
+	}
+	return int(v)
+}
+
+// unescape appends raw, a JSON string's inside, to dst in decoded form.
+func unescape(dst, raw []byte) []byte {
+	dst, _ = unescapePart(dst, raw, math.MaxInt)
+	return dst
+}
+
+// unescapePart is unescape that stops once dst holds limit bytes or a few
+// more, and returns what is left of raw. Unknown escapes are kept as they
+// stand; broken ones and lone surrogates become U+FFFD.
+func unescapePart(dst, raw []byte, limit int) (out, rest []byte) {
+	for len(dst) < limit {
+		i := bytes.IndexByte(raw, '\\')
+		if i < 0 || i+1 >= len(raw) {
+			i = len(raw)
+		}
+		if i = min(i, limit-len(dst)); i > 0 {
+			dst, raw = append(dst, raw[:i]...), raw[i:]
+			continue
+		}
+		if len(raw) == 0 {
+			break
+		}
+		used := 2
+		switch e := raw[1]; e {
+		case 'n':
+			dst = append(dst, '\n')
+		case 't':
+			dst = append(dst, '\t')
+		case 'r':
+			dst = append(dst, '\r')
+		case 'b':
+			dst = append(dst, '\b')
+		case 'f':
+			dst = append(dst, '\f')
+		case '"', '\\', '/':
+			dst = append(dst, e)
+		case 'u':
+			var r rune
+			r, used = unescapeRune(raw)
+			dst = utf8.AppendRune(dst, r)
+		default:
+			dst = append(dst, '\\', e)
+		}
+		raw = raw[used:]
+	}
+	return dst, raw
+}
+
+// unescapeRune decodes the \uXXXX at the start of raw, and the second half of
+// a surrogate pair when one follows. It returns the bytes used, at least 2.
+func unescapeRune(raw []byte) (rune, int) {
+	high, ok := hex4(raw)
+	if !ok {
+		return utf8.RuneError, 2
+	}
+	if !utf16.IsSurrogate(high) {
+		return high, 6
+	}
+	if low, ok := hex4(raw[6:]); ok {
+		if r := utf16.DecodeRune(high, low); r != utf8.RuneError {
+			return r, 12
+		}
+	}
+	return utf8.RuneError, 6
+}
+
+func hex4(raw []byte) (rune, bool) {
+	if len(raw) < 6 || raw[0] != '\\' || raw[1] != 'u' {
+		return 0, false
+	}
+	v, err := strconv.ParseUint(string(raw[2:6]), 16, 16)
+	return rune(v), err == nil
+}

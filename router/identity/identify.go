@@ -1,0 +1,147 @@
+package identity
+
+import (
+	"net"
+	"net/http"
+	"strings"
+)
+
+// Request is what Identify needs to know besides the body. The zero value of
+// each field is fine.
+type Request struct {
+	Method   string
+	Path     string // URL path, without query
+	PeerAddr string // host:port of the client
+	APIKeyID string // which configured API key authorised it, "" when none is configured
+	// Model is the served model that the request goes to, after aliases.
+	// "" takes the name in the body.
+	Model  string
+	Header http.Header
+	// ExtraHeaders are further headers that the operator says name a
+	// conversation, in order. They win over all but x-warden-session.
+	ExtraHeaders []string
+}
+
+// Class says what a request is to its conversation.
+type Class string
+
+const (
+	// Main is a turn of a conversation.
+	Main Class = "main"
+	// Subagent is a turn of a conversation that another one started.
+	Subagent Class = "subagent"
+	// Auxiliary is a side call (title, token count, embedding). It belongs to
+	// no conversation and must neither place nor move one.
+	Auxiliary Class = "auxiliary"
+	// Compaction is a turn that asks for a summary; the history will be
+	// replaced by it, so the turn after it may move without loss.
+	Compaction Class = "compaction"
+)
+
+// Identity is what a request says about its conversation.
+type Identity struct {
+	// Key names the conversation. It is zero when the client sent no id (then
+	// Index.Resolve recognises the conversation by its content) and for
+	// auxiliary requests.
+	Key Key
+	// Parent is the conversation that started this one; for auxiliary requests,
+	// the one that they belong to. It is no reason to place them together.
+	Parent Key
+	// Source is where the id was found: a header in normal form, or
+	// "body:<member>"; "" when there is none.
+	Source string
+	// Client is the program that sent the request, "" when unknown.
+	Client string
+	Class  Class
+
+	Root  uint64   // see Body.Root
+	Chain []uint64 // see Body.Chain
+	Turns int      // turns in the request, at least len(Chain)
+
+	// StatePin names state that one engine process holds (the stored response
+	// or conversation that the request builds on): 32 hex digits, "" for none.
+	// It outranks everything else; see Pins.
+	StatePin string
+	// CompactionHint: the client says that it has just replaced its history.
+	CompactionHint bool
+
+	// Hint is a weak id that joins requests when neither id nor content does.
+	Hint Key
+
+	window int    // Codex's count of compactions, 0 before the first or unknown
+	scope  uint64 // model and API key, for content hashes
+	print  print
+}
+
+// Identify says which conversation a request belongs to, by the first source
+// that names one. It is a pure function of its arguments.
+func Identify(r Request, b Body) Identity {
+	q := newQuery(r, &b)
+	id := Identity{
+		Client: q.client,
+		Root:   b.Root,
+		Chain:  b.Chain,
+		Turns:  len(b.Chain),
+		scope:  q.scope.sum(),
+		print:  printOf(&b),
+	}
+	id.StatePin = q.statePin()
+	found, ok := q.find()
+	if ok {
+		id.Key, id.Parent, id.Source = found.key, found.parent, found.source
+	} else if v := q.headers.get("x-interaction-id"); v != "" {
+		id.Hint = q.scope.key("hint", v, "")
+	}
+	if id.Class = q.class(found); id.Class == Auxiliary {
+		id.Key, id.Parent, id.Hint = Key{}, id.Key, Key{}
+	}
+	id.CompactionHint = q.headers.get("x-claude-code-context-compacted") != ""
+	id.window = q.codex.windowNumber()
+	return id
+}
+
+// query is one request while it is being identified.
+type query struct {
+	Request
+	headers headers
+	body    *Body
+	scope   scope
+	client  string
+	version version // of the client, zero when unknown
+	codex   codexIDs
+}
+
+func newQuery(r Request, b *Body) *query {
+	if r.Model == "" {
+		r.Model = b.Model
+	}
+	q := &query{Request: r, body: b, headers: normalHeaders(r.Header)}
+	q.scope = scope{r.Model, r.APIKeyID}
+	q.client, q.version = clientOf(r.Header.Get("User-Agent"))
+	q.codex = codexOf(q.headers, b.ids.codex)
+	return q
+}
+
+// statePin names the engine-side state that the request builds on.
+func (q *query) statePin() string {
+	id := q.body.PreviousResponse
+	if id == "" {
+		id = q.body.Conversation
+	}
+	if rest, ok := strings.CutPrefix(q.Path, "/v1/responses/"); ok {
+		id, _, _ = strings.Cut(rest, "/")
+	}
+	if id == "" {
+		return ""
+	}
+	return PinKey(q.APIKeyID, id).String()
+}
+
+// peer is the client's host. Its port changes with every connection.
+func (q *query) peer() string {
+	host, _, err := net.SplitHostPort(q.PeerAddr)
+	if err != nil {
+		return q.PeerAddr
+	}
+	return host
+}

@@ -1,0 +1,86 @@
+package identity
+
+import (
+	"bytes"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// billingPrefix begins a system block that Claude Code adds for its vendor's
+// accounting. It differs between conversations, and in some versions between
+// requests; vLLM drops it (vllm-project/vllm#36829), and so do we.
+const billingPrefix = "x-anthropic-billing-header:"
+
+// tool is one tool definition, in hashes.
+type tool struct{ name, definition uint64 }
+
+// tool consumes one tool definition. Its top-level members count in any order
+// and without cache_control, which clients move; the schema below counts as
+// written, which is several times cheaper and stable in every client seen.
+func (s *scanner) tool() tool {
+	var t tool
+	s.next()
+	start := s.pos
+	t.definition = s.toolMembers(&t, 2)
+	s.toolChars += s.pos - start
+	return t
+}
+
+func (s *scanner) toolMembers(t *tool, depth int) uint64 {
+	if s.next() != '{' {
+		return xxhash.Sum64(s.skip().of(s.src))
+	}
+	var sum uint64
+	s.members(func(key []byte) {
+		name := xxhash.Sum64(key)
+		switch k := string(key); {
+		case k == "cache_control":
+			s.skip()
+			return
+		case k == "name" && s.next() == '"':
+			t.name, _ = s.hashText(s.str())
+			sum += fold(name, t.name)
+			return
+		case k == "function" && depth > 1:
+			sum += fold(name, s.toolMembers(t, depth-1))
+			return
+		}
+		sum += fold(name, xxhash.Sum64(s.skip().of(s.src)))
+	})
+	return sum
+}
+
+// systemText returns the leading system text, part by part, decoded and
+// without the billing line, whose hash it returns apart (0: none).
+func (s *scanner) systemText() (parts [][]byte, billing uint64) {
+	for _, at := range append(s.system, s.leading...) {
+		text := at.of(s.src)
+		if bytes.IndexByte(text, '\\') >= 0 {
+			text = unescape(make([]byte, 0, len(text)), text)
+		}
+		if bytes.HasPrefix(text, []byte(billingPrefix)) {
+			line, rest, _ := bytes.Cut(text, []byte("\n"))
+			billing, text = xxhash.Sum64(line), rest
+		}
+		if len(text) > 0 {
+			parts = append(parts, text)
+		}
+	}
+	return parts, billing
+}
+
+// root is the hash of what a chat template renders before the first turn.
+func (s *scanner) root(system [][]byte) uint64 {
+	sum := tagRoot
+	for _, text := range system {
+		sum = fold(sum, xxhash.Sum64(text))
+	}
+	sum = fold(sum, uint64(len(system)))
+	for _, t := range s.tools {
+		sum = fold(sum, t.definition)
+	}
+	if s.salt != 0 {
+		sum = fold(sum, fold(tagSalt, s.salt))
+	}
+	return sum
+}

@@ -1,0 +1,259 @@
+package identity
+
+import "strings"
+
+// MaxContent is the largest body whose content is hashed, in bytes. Larger
+// ones keep their fields but are recognised by id only.
+const MaxContent = 8 << 20
+
+// API says which of the engine's interfaces a path belongs to.
+type API string
+
+const (
+	Chat        API = "chat"
+	Completions API = "completions"
+	Responses   API = "responses"
+	Messages    API = "messages"
+	CountTokens API = "count_tokens"
+	Embeddings  API = "embeddings"
+	Other       API = ""
+)
+
+// APIOf names the API of a URL path (without query).
+func APIOf(path string) API {
+	path = strings.TrimSuffix(path, "/")
+	switch {
+	case path == "/v1/responses" || strings.HasPrefix(path, "/v1/responses/"):
+		return Responses
+	case path == "/v1/chat/completions":
+		return Chat
+	case path == "/v1/completions":
+		return Completions
+	case path == "/v1/messages":
+		return Messages
+	case path == "/v1/messages/count_tokens":
+		return CountTokens
+	case path == "/v1/embeddings":
+		return Embeddings
+	}
+	return Other
+}
+
+// Body is what one pass over a request body found. Of members given twice the
+// last one counts, as it does for the engine.
+type Body struct {
+	API API
+	// Valid: the body is one JSON object. Values of no interest here are only
+	// matched bracket by bracket; the engine judges them.
+	Valid bool
+	// Oversize: larger than MaxContent, so Chain and Root are missing.
+	Oversize bool
+
+	Model        string
+	Stream       bool
+	IncludeUsage bool // stream_options.include_usage
+	MaxTokens    int  // max_completion_tokens, max_tokens or max_output_tokens; 0 not given
+	N            int  // answers asked for, at least 1
+
+	Chars     int // prompt text in UTF-8 bytes (about 4 per token), images excluded
+	Images    int // image parts
+	Tools     int // tool definitions
+	Reasoning int // reasoning parts resent with the history
+
+	PreviousResponse string // previous_response_id, as sent
+	Conversation     string // conversation or conversation.id, as sent
+
+	// Root hashes the leading system text and the tools; Chain[i] hashes Root
+	// and all turns up to i, so that equal values mean equal histories. Ends[i]
+	// is the prompt text up to and including turn i, in bytes.
+	Root  uint64
+	Chain []uint64
+	Ends  []int
+	// FirstUser is the first user turn in Chain, -1 when there is none.
+	FirstUser int
+	// SystemTurns counts system messages after the first turn.
+	SystemTurns int
+	// Open: the last turn is raw text that a later request may lengthen
+	// (completions).
+	Open bool
+
+	// Shape describes Root for diagnosis.
+	Shape *Shape
+
+	ids     bodyIDs
+	billing uint64
+	edits   edits
+}
+
+// scanner is the state of one pass.
+type scanner struct {
+	cursor
+	hasher
+	body    Body
+	hashing bool // false for oversize bodies
+
+	turns   []turn
+	texts   []span // prompt strings of the message being read
+	system  []span // of system or instructions
+	leading []span // of system messages before the first turn
+	tools   []tool
+	salt    uint64
+
+	maxTokens [3]int // by precedence
+
+	// Prompt text in bytes, per member, since a member may be given twice.
+	systemChars, leadingChars, toolChars, otherChars int
+}
+
+type turn struct {
+	hash uint64
+	size int
+	by   role
+}
+
+// Scan reads a request body once. It never panics, never recurses beyond a
+// fixed depth and keeps no reference to body. A body that is no JSON object
+// yields a Body that is not Valid and otherwise empty.
+func Scan(path string, body []byte) Body {
+	s := scanner{cursor: cursor{src: body}, hashing: len(body) <= MaxContent}
+	s.body = Body{API: APIOf(path), N: 1, FirstUser: -1, Oversize: !s.hashing}
+	if s.next() == '{' {
+		s.body.edits.open = s.pos
+		whole := s.members(s.member)
+		s.body.edits.close = whole.end - 1
+	}
+	if s.bad || s.next() != 0 || s.pos != len(body) || s.body.edits.close <= s.body.edits.open {
+		return Body{API: s.body.API, N: 1, FirstUser: -1, Oversize: !s.hashing}
+	}
+	s.body.Valid = true
+	for _, v := range s.maxTokens {
+		if v > 0 {
+			s.body.MaxTokens = v
+			break
+		}
+	}
+	s.finish()
+	return s.body
+}
+
+// member consumes the value of one top-level member.
+func (s *scanner) member(key []byte) {
+	b := &s.body
+	switch string(key) {
+	case "model":
+		s.next()
+		start := s.pos
+		b.Model = string(s.optionalText())
+		b.edits.model = span{start, s.pos}
+	case "stream":
+		b.Stream = s.boolean()
+	case "stream_options":
+		s.streamOptions()
+	case "max_completion_tokens":
+		s.maxTokens[0] = s.integer()
+	case "max_tokens":
+		s.maxTokens[1] = s.integer()
+	case "max_output_tokens":
+		s.maxTokens[2] = s.integer()
+	case "n":
+		b.N = max(1, s.integer())
+	case "previous_response_id":
+		b.PreviousResponse = string(s.optionalText())
+	case "conversation":
+		b.Conversation = s.conversation()
+	case "metadata", "client_metadata", "session_params", "prompt_cache_key",
+		"session_id", "sessionId", "conversation_id", "thread_id", "litellm_session_id":
+		s.idMember(string(key))
+	default:
+		s.contentMember(key)
+	}
+}
+
+// contentMember consumes the members that the model reads.
+func (s *scanner) contentMember(key []byte) {
+	name := string(key)
+	if name == "tools" || name == "functions" {
+		s.tools, s.toolChars = s.tools[:0], 0
+		s.elements(func() { s.tools = append(s.tools, s.tool()) })
+		s.body.Tools = len(s.tools)
+		return
+	}
+	if !s.hashing {
+		s.skip()
+		return
+	}
+	api := s.body.API
+	switch {
+	case name == "system" && (api == Messages || api == CountTokens), name == "instructions" && api == Responses:
+		s.texts = s.texts[:0]
+		_, s.systemChars, _ = s.content(messageDepth)
+		s.system = append(s.system[:0], s.texts...)
+	case name == "messages" && api != Completions, name == "input" && api == Responses:
+		s.messages()
+	case name == "input" && api == Embeddings:
+		s.countText()
+	case name == "prompt" && (api == Completions || api == Other):
+		s.prompt()
+	case name == "cache_salt":
+		s.salt, _, _ = s.scalar()
+	default:
+		s.skip()
+	}
+}
+
+func (s *scanner) streamOptions() {
+	e := &s.body.edits
+	s.next()
+	start := s.pos
+	e.includeUsage = span{}
+	s.body.IncludeUsage = false
+	e.streamOptions = s.members(func(key []byte) {
+		if string(key) != "include_usage" {
+			s.skip()
+			return
+		}
+		s.next()
+		at := s.pos
+		s.body.IncludeUsage = s.boolean()
+		e.includeUsage = span{at, s.pos}
+	})
+	e.streamOptions.start = start
+}
+
+func (s *scanner) conversation() (id string) {
+	if s.next() != '{' {
+		return string(s.optionalText())
+	}
+	s.members(func(key []byte) {
+		if string(key) == "id" {
+			id = string(s.optionalText())
+			return
+		}
+		s.skip()
+	})
+	return id
+}
+
+// finish builds root and chain, once all members are known: clients put
+// tools after messages.
+func (s *scanner) finish() {
+	b := &s.body
+	b.Chars = s.systemChars + s.leadingChars + s.toolChars + s.otherChars
+	if !s.hashing {
+		return
+	}
+	system, billing := s.systemText()
+	b.billing = billing
+	b.Root = s.root(system)
+	b.Shape = describe(b.Root, system, s.tools)
+	b.Chain, b.Ends = make([]uint64, len(s.turns)), make([]int, len(s.turns))
+	sum := b.Root
+	for i, t := range s.turns {
+		sum = fold(sum, t.hash)
+		b.Chars += t.size
+		b.Chain[i], b.Ends[i] = sum, b.Chars
+		if t.by == roleUser && b.FirstUser < 0 {
+			b.FirstUser = i
+		}
+	}
+}
