@@ -1,0 +1,50 @@
+# `make help` lists the targets. .ci/run calls the same ones.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
+
+BIN := bin/warden
+FUZZTIME ?= 30s
+
+.PHONY: help
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
+
+.PHONY: build
+build: ## build bin/warden
+	go build -o $(BIN) ./cmd/warden
+
+.PHONY: test
+test: ## all Go tests, race detector on, random order
+	go test -race -shuffle=on ./...
+
+.PHONY: race
+race: ## the tests that start many goroutines, ten times over
+	go test -race -shuffle=on -count=10 ./router/... ./supervisor/events ./supervisor/control ./cmd/internal/...
+
+.PHONY: lint
+lint: ## gofmt, vet, staticcheck, the build without cgo
+	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -d $$(git ls-files '*.go'); exit 1; }
+	go vet ./...
+	go run honnef.co/go/tools/cmd/staticcheck@2026.1 ./...
+	CGO_ENABLED=0 go build -o /dev/null ./cmd/warden
+
+.PHONY: fuzz
+fuzz: ## every fuzz test for FUZZTIME (default 30s)
+	scripts/fuzz.sh $(FUZZTIME)
+
+.PHONY: demo
+demo: ## simulated replicas, dashboard and load: no GPU, no vLLM
+	go run ./cmd/warden up --demo
+
+.PHONY: bench
+bench: ## Go benchmarks of the decision and the scanners
+	go test -run '^$$' -bench . -benchmem ./router/... ./cmd/internal/...
+
+.PHONY: test-clients
+test-clients: build ## the official OpenAI and Anthropic SDKs (npm) against simulated engines
+	scripts/test-clients.sh
+
+.PHONY: test-vllm
+test-vllm: build ## two real vLLM replicas on the CPU (installs about 6 GB once)
+	scripts/test-vllm.sh
