@@ -1,0 +1,242 @@
+package placement
+
+import "time"
+
+// admission keeps the working set of each replica inside its KV cache and lets
+// the other conversations wait, instead of letting them all evict each other.
+//
+// Formula: a conversation is resident on one replica or none. Turns of
+// residents go home at once. Any other turn waits until a replica has room for
+// its whole conversation,
+//
+//	sum over residents of weight x footprint + footprint <= share x capacity - shared prefixes
+//
+// where a footprint is the conversation's tokens, without the shared prefix,
+// plus growthReserve turns of growth; the weight of a busy resident is 1 and of
+// an idle one the probability, learned from the gaps of its class, that it
+// comes back while keeping it is cheaper than computing it again; residents
+// likely gone (weight < 0.3) are released when their room is wanted. Among
+// replicas with room the cheapest in seconds wins:
+//
+//	(tokens before first byte + own uncached tokens) / rate
+//	  + 0.5 s x turns held + expected cost of what would be evicted
+//
+// The queue is strict: nobody takes the room that its first is waiting for, so
+// nobody starves. Conversations under way and children of running ones rank 15 s
+// earlier than strangers. A first that has waited RotateAfter gets the place of
+// a resident at the end of its turn, one that has waited ForceAfter is placed
+// anywhere. See rotation.go for the correction by surprise misses.
+//
+// Defaults: AdmissionConfig.
+//
+// Trade-offs: while everything fits this is affinity with costs instead of
+// counts. Past that, turns of residents keep their speed and the machine its
+// throughput; the whole wait falls on first turns, so the highest percentiles
+// of time to first token are those of the queue. By Little's law nobody can
+// have less waiting at that throughput, only spread it over more turns:
+// RotateAfter moves along that line, at the price of computing again.
+type admission struct {
+	gaps      [finishClasses]gaps
+	ended     []endedTurn // in order of their end, until they are gapHorizon old
+	weighings int         // replicas that may still be weighed for age in this step
+	ticking   time.Time   // next refresh while somebody waits
+}
+
+// endedTurn remembers the end of a turn until the conversation is back.
+type endedTurn struct {
+	session *session
+	at      time.Time
+}
+
+const (
+	// growthReserve turns of growth are kept free for each resident. One turn
+	// gains 1 % and risks preemption, three cost 3 %.
+	growthReserve = 2
+	// headStart is how much earlier than strangers those rank who have been
+	// served before or whose parent is being served: their wait holds up more.
+	headStart = 15 * time.Second
+	// heldCost is the price of sharing an engine with one more turn: decoding
+	// slows down. Seconds.
+	heldCost = 0.5
+	// evictionLook bounds how many conversations a placement looks at as
+	// candidates for eviction.
+	evictionLook = 8
+	// maxWeighings bounds the work of one step; the rest is done in the next.
+	maxWeighings = 4
+)
+
+// enter takes over from another policy: the most recent conversations stay
+// where they are, as far as they fit.
+func (a *admission) enter(p *Placer) {
+	for i := range a.gaps {
+		a.gaps[i] = newGaps()
+	}
+	for s := p.sessions.active.head; s != nil; s = s.next {
+		r := s.homeNow()
+		if r == nil || (!s.busy() && p.now.Sub(s.lastSeen) > gapHorizon) {
+			continue
+		}
+		foot := a.foot(p, s, s.tokens)
+		if s.inflight > 0 || a.room(p, r, foot, s.root, p.now) {
+			r.res.add(r, s, foot)
+		}
+	}
+}
+
+// leave forgets all residency.
+func (a *admission) leave(p *Placer) {
+	if a == nil {
+		return
+	}
+	for _, r := range p.replicas {
+		r.res.clear()
+	}
+}
+
+// foot is the room that a conversation of so many tokens needs on a replica.
+func (a *admission) foot(p *Placer, s *session, tokens int) int {
+	shared := 0
+	if s.root != nil {
+		shared = s.root.tokens
+	}
+	return max(tokens-shared, 0) + int(growthReserve*p.growthOf(s))
+}
+
+// advantage is how much earlier than its arrival a turn ranks.
+func (a *admission) advantage(p *Placer, t *turn) time.Duration {
+	if a == nil || t.session == nil {
+		return 0
+	}
+	parent := p.sessions.get(t.session.parent)
+	if t.session.turns > 0 || (parent != nil && (parent.inflight > 0 || parent.residentNow() != nil)) {
+		return headStart
+	}
+	return 0
+}
+
+// admit is the policy.
+func admit(p *Placer, t *turn, now time.Time) choice {
+	a, s := p.admission, t.session
+	if s == nil {
+		return p.placePlain(t, now)
+	}
+	if r := s.residentNow(); r != nil && !t.Fresh && r.Accepting && !t.triedOn(r, now) {
+		return a.stay(p, t, r, now)
+	}
+	open := p.open(t, now)
+	if home := s.homeNow(); home != nil && home.Suspect && p.eligible(home, t, now) && !t.Fresh {
+		open = append(open, home)
+	}
+	if len(open) == 0 {
+		return p.wait(t, now)
+	}
+	need := a.foot(p, s, max(t.prompt, s.tokens))
+	best := a.cheapest(p, t, open, now, func(r *replica) bool { return a.room(p, r, need, s.root, now) })
+	if best != nil {
+		return choice{to: best, reason: a.reason(t, best)}
+	}
+	if now.Sub(t.queued) >= p.cfg.Admission.ForceAfter {
+		all := func(*replica) bool { return true }
+		return choice{to: a.cheapest(p, t, open, now, all), reason: ReasonOverdue}
+	}
+	return choice{why: WhyCache, everyone: true}
+}
+
+// reason names why a turn that was not resident goes to r.
+func (a *admission) reason(t *turn, r *replica) Reason {
+	s := t.session
+	switch {
+	case t.why == WhyCache:
+		return ReasonAdmitted
+	case s.home == r && !t.Fresh:
+		return ReasonSticky
+	case s.homeNow() != nil && !t.Fresh:
+		return ReasonAdmitted
+	case s.home != nil && !t.Fresh:
+		return ReasonFailover
+	case t.Inherit == r.ID:
+		return ReasonInherit
+	default:
+		return ReasonNew
+	}
+}
+
+// stay serves a resident at home, unless home holds at least the spill limit
+// and elsewhere the turn would be through sooner although it has to be computed
+// there.
+func (a *admission) stay(p *Placer, t *turn, home *replica, now time.Time) choice {
+	if home.held >= SpillLimit(p.cfg.SpillLimit, home.MaxNumSeqs) {
+		here := a.cost(p, t, home, now)
+		away := a.cheapest(p, t, p.open(t, now), now, func(r *replica) bool { return r.held < home.held })
+		if away != nil && (home.full() || a.cost(p, t, away, now) < here) {
+			return choice{to: away, reason: ReasonSpill}
+		}
+	}
+	if home.full() {
+		return p.wait(t, now)
+	}
+	return choice{to: home, reason: ReasonSticky}
+}
+
+// cheapest is the replica of set that passes fits and costs least; nearly equal
+// costs are decided by load, so that conversations spread before any cost can
+// be seen.
+func (a *admission) cheapest(p *Placer, t *turn, set []*replica, now time.Time, fits func(*replica) bool) *replica {
+	if len(set) == 0 {
+		return nil
+	}
+	start := int(p.rotation % uint64(len(set)))
+	p.rotation++
+	var best *replica
+	var bestCost float64
+	for i := range set {
+		r := set[(start+i)%len(set)]
+		if !fits(r) {
+			continue
+		}
+		c := a.cost(p, t, r, now)
+		near := best != nil && c < bestCost+nearCost && c > bestCost-nearCost
+		if best == nil || (near && p.loadOf(r, now).less(p.loadOf(best, now))) || (!near && c < bestCost) {
+			best, bestCost = r, c
+		}
+	}
+	return best
+}
+
+// nearCost is the difference in seconds below which costs count as equal: less
+// than the error of any of their parts.
+const nearCost = 0.05
+
+// cost is the expected delay, in seconds, that placing t on r causes: to t
+// itself and to those that it shares the engine with or evicts.
+func (a *admission) cost(p *Placer, t *turn, r *replica, now time.Time) float64 {
+	cached := p.cachedOn(t, r)
+	work := float64(r.prefill + t.prompt - cached)
+	evicted := 0.0
+	r.cache.dropped(t.prompt-cached, evictionLook, func(h *holding, tokens int) {
+		evicted += float64(tokens) * a.wanted(h, now)
+	})
+	return (work+evicted)/r.rate.tokensPerSecond() + heldCost*float64(r.held)
+}
+
+// wanted is the probability that what h holds is asked for again.
+func (a *admission) wanted(h *holding, now time.Time) float64 {
+	s := h.session
+	if s == nil {
+		return 1
+	}
+	if s.busy() || s.endedAt.IsZero() {
+		return 1
+	}
+	return a.gaps[s.finish].everReturns(now.Sub(s.endedAt))
+}
+
+// head is the first waiting turn that waits for room in a cache.
+func (a *admission) head(p *Placer) *turn {
+	for _, t := range p.queue.turns {
+		if t.why == WhyCache {
+			return t
+		}
+	}
+	return nil
+}

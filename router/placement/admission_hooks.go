@@ -1,0 +1,134 @@
+package placement
+
+import "time"
+
+// The Placer calls these at the moments that admission has to know of. They do
+// nothing while another policy is on.
+
+// returned learns the gap of a conversation that has come back.
+func (a *admission) returned(p *Placer, t *turn, now time.Time) {
+	if a == nil || t.session == nil {
+		return
+	}
+	s := t.session
+	if s.endedAt.IsZero() || s.inflight > 0 || s.waiting > 0 {
+		return
+	}
+	if gap := now.Sub(s.endedAt); gap < gapHorizon {
+		a.gaps[s.finish].learn(gap, true)
+	}
+}
+
+// dispatched makes the turn's conversation resident where it went, or counts
+// the turn as taking room outside the resident set.
+func (a *admission) dispatched(p *Placer, t *turn, now time.Time) {
+	if a == nil {
+		return
+	}
+	r, s := t.replica, t.session
+	if s == nil || s.home != r {
+		t.loose = true
+		r.loose += t.prompt
+		return
+	}
+	if old := s.resident; old != nil {
+		if old == r {
+			r.res.stale = true
+			return
+		}
+		old.res.remove(s)
+	}
+	foot := a.foot(p, s, s.tokens)
+	a.makeRoom(p, r, foot, s.root, now)
+	r.res.add(r, s, foot)
+}
+
+// finished takes the new size of the conversation, learns whether its cache was
+// there, and gives way to others where it should.
+func (a *admission) finished(p *Placer, t *turn, o Outcome, now time.Time) {
+	r, s := t.replica, t.session
+	if t.loose {
+		t.loose = false
+		r.loose -= t.prompt
+	}
+	if a == nil || s == nil {
+		return
+	}
+	a.ended = append(a.ended, endedTurn{s, now})
+	if s.resident != r || r.gone {
+		return
+	}
+	r.res.resize(s, a.foot(p, s, s.tokens))
+	a.observe(p, t, o)
+	a.rotate(p, r, s, now)
+	a.shed(p, r, now)
+}
+
+// observe feeds the safety control with turns whose cache we know. A history
+// that was edited breaks its own prefix: not the cache's fault.
+func (a *admission) observe(p *Placer, t *turn, o Outcome) {
+	if o.Failed || o.Aborted || o.CachedTokens < 0 || t.cached < minRateSample || t.Fresh {
+		return
+	}
+	missed := float64(o.CachedTokens) < surpriseShare*float64(t.cached)
+	if missed {
+		p.counters.SurpriseMisses++
+	}
+	t.replica.safety.observe(missed)
+}
+
+// shed releases idle residents while r's residents have outgrown it.
+func (a *admission) shed(p *Placer, r *replica, now time.Time) {
+	c := r.capacity()
+	if c == 0 {
+		return
+	}
+	free := r.safety.share()*float64(c) - float64(r.res.shared(nil)+r.loose)
+	if float64(r.res.foot) <= free {
+		return
+	}
+	a.weigh(p, r, now)
+	for r.res.occupied > free && len(r.res.sessions) > 1 {
+		s, w := a.leastLikely(r, a.horizon(r), now)
+		if s == nil {
+			return
+		}
+		r.res.occupied -= w * float64(s.resFoot)
+		r.res.remove(s)
+	}
+}
+
+// advance does what time alone brings: conversations that did not come back,
+// the windows of the safety control, fresh weights.
+func (a *admission) advance(p *Placer, now time.Time) {
+	if a == nil {
+		return
+	}
+	a.weighings = maxWeighings
+	n := 0
+	for ; n < len(a.ended) && now.Sub(a.ended[n].at) >= gapHorizon; n++ {
+		e := a.ended[n]
+		if s := e.session; s.endedAt.Equal(e.at) && !s.busy() {
+			a.gaps[s.finish].learn(0, false)
+			if r := s.residentNow(); r != nil {
+				r.res.remove(s)
+			}
+		}
+	}
+	a.ended = a.ended[n:]
+	waiting := a.head(p) != nil
+	for _, r := range p.replicas {
+		r.safety.close(waiting, now)
+	}
+}
+
+// wake asks for refreshed weights while somebody waits for room.
+func (a *admission) wake(p *Placer, now time.Time) time.Time {
+	if a == nil || a.head(p) == nil {
+		return time.Time{}
+	}
+	if !a.ticking.After(now) {
+		a.ticking = now.Add(weighEvery)
+	}
+	return a.ticking
+}
