@@ -59,6 +59,7 @@ type ProcessEvent struct {
 	Line LogLine // EngineLine
 	Exit Exit    // EngineExited, EngineGone
 	PIDs []int   // EngineStuck: processes that outlived SIGKILL
+	Note string  // EngineExited, EngineGone: a cause that the launcher knows of, for example a killed shim
 }
 
 // ProcessEventKind says what a ProcessEvent tells.

@@ -55,7 +55,6 @@ type Timing struct {
 	FailWindow   time.Duration // FailLimit failures within this park the replica
 	GateInterval time.Duration // between reads of the GPU's free memory before a start
 	GateLimit    time.Duration // a start waits at most this long for it
-	AdoptTimeout time.Duration // for finding a running engine when warden starts
 }
 
 // Counts that the rules use; they are not tuned together with the durations.
@@ -93,7 +92,6 @@ func DefaultTiming() Timing {
 		FailWindow:    15 * time.Minute,
 		GateInterval:  time.Second,
 		GateLimit:     60 * time.Second,
-		AdoptTimeout:  5 * time.Second,
 	}
 }
 
@@ -144,6 +142,5 @@ func (t Timing) withDefaults() Timing {
 	set(&t.FailWindow, d.FailWindow)
 	set(&t.GateInterval, d.GateInterval)
 	set(&t.GateLimit, d.GateLimit)
-	set(&t.AdoptTimeout, d.AdoptTimeout)
 	return t
 }

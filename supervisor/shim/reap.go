@@ -1,0 +1,152 @@
+package shim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lm-warden/warden/supervisor/shim/proc"
+)
+
+// Reap ends what is left of the engine in dir without the help of its shim, the shim included, and returns the
+// processes it ended. The error wraps proc.ErrAlive when some outlived SIGKILL until ctx ended.
+func Reap(ctx context.Context, dir string) ([]proc.Process, error) {
+	state, err := ReadState(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	boot, err := proc.BootID()
+	if err != nil {
+		return nil, err
+	}
+	if state.BootID != boot || state.Gone {
+		return nil, nil
+	}
+	// The shim first: its death takes the main process along, and it could not be told apart from a hung one.
+	if p, err := proc.Read(state.ShimPID); err == nil && p.Start == state.ShimStart {
+		if err := proc.Signal(p, unix.SIGKILL); err != nil {
+			return nil, err
+		}
+		if err := waitProcess(ctx, p.PID, p.Start); err != nil {
+			return nil, err
+		}
+	}
+	ended, err := killTree(ctx, state.tree())
+	if err != nil {
+		return ended, err
+	}
+	state.Gone = true
+	return ended, writeState(dir, state)
+}
+
+// killTree kills what is alive of a tree until nothing is.
+func killTree(ctx context.Context, tree proc.Tree) ([]proc.Process, error) {
+	seen := make(map[proc.Process]bool)
+	var ended []proc.Process
+	for {
+		members, err := proc.Living(tree)
+		if err != nil || len(members) == 0 {
+			return ended, err
+		}
+		for _, p := range members {
+			id := proc.Process{PID: p.PID, Start: p.Start}
+			if !seen[id] {
+				seen[id] = true
+				ended = append(ended, p)
+			}
+			if err := proc.Signal(p, unix.SIGKILL); err != nil {
+				return ended, err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return ended, fmt.Errorf("%w: %v", proc.ErrAlive, members)
+		case <-time.After(killEvery / 5):
+		}
+	}
+}
+
+// Sweep ends every engine that is left in a runtime directory, of whichever warden, and says in words what it ended.
+// The caller makes sure that no warden is using the directory. It gives engines grace to end by themselves.
+func Sweep(ctx context.Context, runtimeDir string, grace time.Duration) ([]string, error) {
+	entries, err := os.ReadDir(runtimeDir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	words := make([]string, len(entries))
+	errs := make([]error, len(entries))
+	var all sync.WaitGroup
+	for i, entry := range entries {
+		if entry.IsDir() {
+			all.Go(func() { words[i], errs[i] = End(ctx, filepath.Join(runtimeDir, entry.Name()), grace) })
+		}
+	}
+	all.Wait()
+	return slices.DeleteFunc(words, func(w string) bool { return w == "" }), errors.Join(errs...)
+}
+
+// End ends every engine that was started in a replica's directory, by its shim if that answers, and says in words what
+// it ended; empty = nothing was left. It needs no state file: that may be lost or damaged.
+// The error wraps proc.ErrAlive when some process outlived SIGKILL until ctx ended.
+func End(ctx context.Context, dir string, grace time.Duration) (string, error) {
+	state, stateErr := ReadState(dir)
+	stopped := stopShim(ctx, dir, grace) == nil
+	var ended []proc.Process
+	if stateErr == nil {
+		var err error
+		if ended, err = Reap(ctx, dir); err != nil {
+			return "", fmt.Errorf("replica %s: %w", state.Replica, err)
+		}
+	}
+	strays, err := killTree(ctx, proc.Tree{Mark: runtimeMark(dir)})
+	if err != nil {
+		return "", fmt.Errorf("replica in %s: %w", dir, err)
+	}
+	ended = append(ended, strays...)
+	name := filepath.Base(dir)
+	if state.Model != "" {
+		name += " of " + state.Model
+	}
+	switch {
+	case len(ended) > 0:
+		return fmt.Sprintf("%s: %s left by a dead shim", name, count(ended)), nil
+	case stopped:
+		return name, nil
+	}
+	return "", nil
+}
+
+// stopShim asks a running shim to stop its engine and waits for the end of both.
+func stopShim(ctx context.Context, dir string, grace time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, grace+groupGrace+killLimit)
+	defer cancel()
+	c, err := Connect(ctx, dir)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if err := c.Stop(grace); err != nil {
+		return err
+	}
+	return c.WaitEnd(ctx)
+}
+
+func count(ps []proc.Process) string {
+	if len(ps) == 1 {
+		return "1 process"
+	}
+	return fmt.Sprintf("%d processes", len(ps))
+}

@@ -1,0 +1,165 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/lm-warden/warden/supervisor/shim"
+	"github.com/lm-warden/warden/supervisor/shim/proc"
+)
+
+// killPatience is how long a shim gets to carry out a kill before its tree is ended without it. It gives up on
+// processes itself after 5 s.
+const killPatience = 8 * time.Second
+
+// shimProcess is an engine under a shim, seen from warden.
+type shimProcess struct {
+	dir    string
+	client *shim.Client
+	cmd    *exec.Cmd // nil when an earlier warden started the shim
+	events chan ProcessEvent
+
+	mu       sync.Mutex
+	patience *time.Timer // running after Kill
+	closed   chan struct{}
+}
+
+func newShimProcess(dir string, client *shim.Client, cmd *exec.Cmd) *shimProcess {
+	p := &shimProcess{
+		dir: dir, client: client, cmd: cmd,
+		events: make(chan ProcessEvent), closed: make(chan struct{}),
+	}
+	go p.pump()
+	return p
+}
+
+func (p *shimProcess) Info() ProcessInfo {
+	s := p.client.State()
+	return ProcessInfo{PID: s.PID, Generation: s.Generation, StartedAt: s.StartedAt}
+}
+
+func (p *shimProcess) Events() <-chan ProcessEvent { return p.events }
+
+// Stop is an order to the shim. Should the shim not take it, Kill follows by the supervisor's own time limit.
+func (p *shimProcess) Stop(grace time.Duration) { _ = p.client.Stop(grace) }
+
+// Kill orders the shim to kill, and does it without the shim when that takes too long.
+func (p *shimProcess) Kill() {
+	_ = p.client.Kill()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.patience == nil {
+		p.patience = time.AfterFunc(killPatience, p.giveUpOnShim)
+	}
+}
+
+// giveUpOnShim makes the pump believe that the shim is dead, and it then makes it so.
+func (p *shimProcess) giveUpOnShim() { _ = p.client.Close() }
+
+func (p *shimProcess) Close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-p.closed:
+	default:
+		close(p.closed)
+		_ = p.client.Close()
+	}
+}
+
+// pump passes on what the shim says, and speaks for it when it has died.
+func (p *shimProcess) pump() {
+	defer close(p.events)
+	defer p.stopPatience()
+	var exit *Exit
+	for {
+		n, err := p.client.Next()
+		switch {
+		case err != nil:
+			p.shimLost(exit)
+			return
+		case n.Line != nil:
+			p.tell(ProcessEvent{Kind: EngineLine, Line: LogLine(*n.Line)})
+		case n.Exited != nil:
+			e := Exit(*n.Exited)
+			exit = &e
+			p.tell(ProcessEvent{Kind: EngineExited, Exit: e})
+		case n.Stuck != nil:
+			p.tell(ProcessEvent{Kind: EngineStuck, PIDs: n.Stuck})
+		case n.Gone:
+			p.end(exit, "")
+			return
+		}
+	}
+}
+
+func (p *shimProcess) stopPatience() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.patience != nil {
+		p.patience.Stop()
+	}
+	_ = p.client.Close()
+}
+
+// tell hands an event on unless nobody wants it any more.
+func (p *shimProcess) tell(e ProcessEvent) {
+	select {
+	case p.events <- e:
+	case <-p.closed:
+	}
+}
+
+// shimLost ends the tree in place of a dead or deaf shim.
+func (p *shimProcess) shimLost(exit *Exit) {
+	select {
+	case <-p.closed: // we left, not the shim
+		if p.cmd != nil {
+			_ = p.cmd.Process.Release() // it runs on; whoever outlives warden reaps it
+		}
+		return
+	default:
+	}
+	note := ""
+	if exit == nil {
+		exit = &Exit{Signal: syscall.SIGKILL, At: time.Now()}
+		note = "the engine's shim was killed"
+		p.tell(ProcessEvent{Kind: EngineExited, Exit: *exit, Note: note})
+	}
+	for {
+		ctx, cancel := context.WithTimeout(context.Background(), killPatience)
+		_, err := shim.Reap(ctx, p.dir)
+		cancel()
+		if err == nil {
+			break
+		}
+		if errors.Is(err, proc.ErrAlive) {
+			p.tell(ProcessEvent{Kind: EngineStuck, PIDs: []int{p.client.State().PID}})
+		}
+		select {
+		case <-p.closed:
+			return
+		case <-time.After(time.Second):
+		}
+	}
+	p.end(exit, note)
+}
+
+// end tells that nothing is left, once the shim itself has ended and its locks are free.
+func (p *shimProcess) end(exit *Exit, note string) {
+	if p.cmd != nil {
+		_ = p.cmd.Wait() // its own exit status says nothing about the engine
+	} else {
+		ctx, cancel := context.WithTimeout(context.Background(), killPatience)
+		defer cancel()
+		_ = p.client.WaitEnd(ctx) // a shim that lingers makes the next start fail on its lock, and be repeated
+	}
+	if exit == nil {
+		exit = &Exit{At: time.Now()}
+	}
+	p.tell(ProcessEvent{Kind: EngineGone, Exit: *exit, Note: note})
+}
