@@ -60,7 +60,7 @@ type Child struct {
 	done   chan struct{} // closed when run has ended
 
 	current  *process // nil: none
-	ready    bool     // current has greeted
+	ready    bool     // current has greeted and was not dropped
 	dropped  bool     // current was killed and is not reaped yet
 	nextID   uint64
 	failure  error // why there is no child; nil before the first
@@ -237,7 +237,7 @@ func (c *Child) exchange(op operation) (message, error) {
 
 // ensure returns nil when a child is ready for a request.
 func (c *Child) ensure() error {
-	if c.current != nil && c.ready {
+	if c.ready {
 		return nil
 	}
 	if c.dropped || time.Now().Before(c.retryAt) {
@@ -307,7 +307,7 @@ func (c *Child) note(m message) {
 // abandon gives up on a child that lives: it is killed and reaped later.
 func (c *Child) abandon(why error) {
 	c.failed(why)
-	c.dropped = true
+	c.ready, c.dropped = false, true
 	c.current.drop()
 }
 

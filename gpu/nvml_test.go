@@ -96,13 +96,6 @@ func detect(t *testing.T, child *Child) Inventory {
 	return inv
 }
 
-func codeOf(err error) int {
-	if e, ok := errors.AsType[*NVMLError](err); ok {
-		return e.Code
-	}
-	return 0
-}
-
 // until calls try until it succeeds, or fails the test after a minute.
 func until(t *testing.T, try func() error) {
 	t.Helper()
@@ -270,7 +263,7 @@ func TestInitFailures(t *testing.T) {
 			state := gputest.NewState(t, append(gputest.A4000s(1), fmt.Sprintf("code nvmlInit_v2 %d", code))...)
 			child, _ := start(t, "serve", library, state, ChildOptions{})
 			_, err := child.Detect(t.Context())
-			if codeOf(err) != code {
+			if codeOfError(err) != code {
 				t.Fatalf("got %v, want code %d", err, code)
 			}
 			if what, fix := Describe(err); !strings.Contains(what, codeTexts[code].what) || fix != codeTexts[code].fix {
@@ -295,7 +288,7 @@ func TestMissingLibrary(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			child, _ := start(t, "serve", test.library, nil, ChildOptions{})
 			_, err := child.Detect(t.Context())
-			if codeOf(err) != CodeLibraryNotFound || !strings.Contains(err.Error(), test.why) {
+			if codeOfError(err) != CodeLibraryNotFound || !strings.Contains(err.Error(), test.why) {
 				t.Errorf("got %v, want code 12 and %q", err, test.why)
 			}
 		})
@@ -306,7 +299,7 @@ func TestMissingLibrary(t *testing.T) {
 		}
 		child, _ := start(t, "serve", "", nil, ChildOptions{})
 		_, err := child.Detect(t.Context())
-		if codeOf(err) != CodeLibraryNotFound || !strings.Contains(err.Error(), codeTexts[CodeLibraryNotFound].why) {
+		if codeOfError(err) != CodeLibraryNotFound || !strings.Contains(err.Error(), codeTexts[CodeLibraryNotFound].why) {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -314,7 +307,7 @@ func TestMissingLibrary(t *testing.T) {
 
 func TestNoGPU(t *testing.T) {
 	child, _ := serveFake(t, []string{"driver 580.95.05"})
-	if _, err := child.Detect(t.Context()); codeOf(err) != 28 {
+	if _, err := child.Detect(t.Context()); codeOfError(err) != 28 {
 		t.Errorf("got %v, want code 28", err)
 	}
 }
@@ -367,8 +360,8 @@ func TestMissingMemoryV2FallsBack(t *testing.T) {
 func TestMissingRequiredSymbols(t *testing.T) {
 	state := gputest.NewState(t, gputest.A4000s(1)...)
 	for symbol, check := range map[string]func(Inventory, error) bool{
-		"nvmlInit_v2":           func(_ Inventory, err error) bool { return codeOf(err) == CodeNoSuchFunction },
-		"nvmlDeviceGetCount_v2": func(_ Inventory, err error) bool { return codeOf(err) == CodeNoSuchFunction },
+		"nvmlInit_v2":           func(_ Inventory, err error) bool { return codeOfError(err) == CodeNoSuchFunction },
+		"nvmlDeviceGetCount_v2": func(_ Inventory, err error) bool { return codeOfError(err) == CodeNoSuchFunction },
 		"nvmlDeviceGetUUID": func(inv Inventory, err error) bool {
 			return err == nil && len(inv.Devices) == 0 && len(inv.Lost) == 1 && inv.Lost[0].Code == CodeNoSuchFunction
 		},
@@ -387,14 +380,14 @@ func TestUnguardedSymbolEndsTheChildOnly(t *testing.T) {
 	state := gputest.NewState(t, gputest.A4000s(1)...)
 	child, _ := start(t, "unguarded", gputest.Build(t, "nvmlDeviceGetCount_v2"), state, ChildOptions{})
 	_, err := child.Detect(t.Context())
-	if codeOf(err) != CodeChildEnded || !strings.Contains(err.Error(), "127") || !strings.Contains(err.Error(), "nvmlDeviceGetCount") {
+	if codeOfError(err) != CodeChildEnded || !strings.Contains(err.Error(), "127") || !strings.Contains(err.Error(), "nvmlDeviceGetCount") {
 		t.Errorf("got %v, want exit status 127 and the symbol", err)
 	}
 }
 
 func TestNonsenseOutput(t *testing.T) {
 	child, _ := start(t, "nonsense", "", nil, ChildOptions{})
-	if _, err := child.Detect(t.Context()); codeOf(err) != CodeChildEnded || !strings.Contains(err.Error(), "not a message") {
+	if _, err := child.Detect(t.Context()); codeOfError(err) != CodeChildEnded || !strings.Contains(err.Error(), "not a message") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -408,7 +401,7 @@ func TestHangAndRecovery(t *testing.T) {
 			state.Set(append(gputest.A4000s(1), "block "+call)...)
 			begin := time.Now()
 			_, err := child.Detect(t.Context())
-			if codeOf(err) != CodeNoAnswer {
+			if codeOfError(err) != CodeNoAnswer {
 				t.Fatalf("got %v, want no answer", err)
 			}
 			if took := time.Since(begin); took > opts.StartBudget+opts.Budget+time.Second {

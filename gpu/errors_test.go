@@ -1,0 +1,132 @@
+package gpu
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestEveryCodeHasAnAnswer(t *testing.T) {
+	for code, text := range codeTexts {
+		if text.what == "" || text.fix == "" || (text.why == "" && code != CodeChildEnded) {
+			t.Errorf("code %d: %+v", code, text)
+		}
+	}
+	for _, code := range []int{3, 4, 9, 12, 13, 15, 16, 18, 999} { // the ones that supervision must tell apart
+		if _, ok := codeTexts[code]; !ok {
+			t.Errorf("code %d has no text", code)
+		}
+	}
+}
+
+func TestDescribe(t *testing.T) {
+	mismatch := nvmlError(CodeDriverMismatch, "nvmlInit_v2", "")
+	tests := map[string]struct {
+		err       error
+		what, fix string
+	}{
+		"nothing": {nil, "", ""},
+		"foreign": {context.Canceled, "context canceled", ""},
+		"a code": {mismatch, "the NVIDIA library and the loaded kernel module have different versions: the driver was upgraded and the old " +
+			"module is still loaded; engines that run go on, new ones cannot start (NVML code 18 from nvmlInit_v2)", mismatch.Fix},
+		"wrapped":      {fmt.Errorf("cannot start r0: %w", nvmlError(CodeGPULost, "", "gone")), "cannot start r0: a GPU fell off the bus: gone (NVML code 15)", codeTexts[CodeGPULost].fix},
+		"our own code": {nvmlError(CodeChildEnded, "", ""), "the process that watches the GPUs ended", codeTexts[CodeChildEnded].fix},
+		"unknown code": {nvmlError(77, "nvmlFoo", ""), "the NVIDIA driver refused a request: this code is not expected here (NVML code 77 from nvmlFoo)",
+			"run `nvidia-smi`; if it fails too, reload the driver or reboot"},
+		"a plan": {&PlanError{What: "no", Fix: "yes"}, "no", "yes"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if what, fix := Describe(test.err); what != test.what || fix != test.fix {
+				t.Errorf("got  %q / %q\nwant %q / %q", what, fix, test.what, test.fix)
+			}
+		})
+	}
+}
+
+// The error crosses the process boundary whole.
+func TestNVMLErrorJSON(t *testing.T) {
+	sent := nvmlError(CodeLibraryNotFound, "dlopen", "wrong ELF class")
+	line, err := json.Marshal(message{Error: sent})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := parseMessage(line)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.Error == nil || *m.Error != *sent {
+		t.Errorf("%+v became %+v", sent, m.Error)
+	}
+	if got := asNVMLError(errors.New("x")); got.Code != CodeUnknown || got.Why != "x" {
+		t.Errorf("a plain error: %+v", got)
+	}
+}
+
+func TestXID(t *testing.T) {
+	for _, code := range []int{13, 31, 43, 45, 68, 109} {
+		if NewXID("GPU-a", code, time.Time{}).Fatal {
+			t.Errorf("XID %d is the program's fault", code)
+		}
+	}
+	for _, code := range []int{48, 74, 79, 94, 95, 119, 120, 999} {
+		if !NewXID("GPU-a", code, time.Time{}).Fatal {
+			t.Errorf("XID %d is the GPU's fault", code)
+		}
+	}
+	for code, want := range map[int]string{79: "XID 79 (GPU fell off the bus)", 500: "XID 500"} {
+		if got := (XID{Code: code}).String(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func TestLevelNames(t *testing.T) {
+	var names []string
+	for _, l := range []Level{LevelUnknown, LevelInternal, LevelSingle, LevelMultiple, LevelHostBridge, LevelNode, LevelSystem, 7} {
+		names = append(names, l.String())
+	}
+	if got, want := strings.Join(names, " "), "? INT PIX PXB PHB NODE SYS ?"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestNVLinks(t *testing.T) {
+	gpu := func(bus string, n int) []port {
+		var ports []port
+		for range n {
+			ports = append(ports, port{busID: bus})
+		}
+		return ports
+	}
+	up := func(n int) []port {
+		var ports []port
+		for range n {
+			ports = append(ports, port{toSwitch: true})
+		}
+		return ports
+	}
+	tests := map[string]struct {
+		a, b []port // of GPUs "a" and "b"
+		want int
+	}{
+		"none":             {nil, nil, 0},
+		"direct":           {gpu("b", 4), gpu("a", 4), 4},
+		"to another":       {gpu("c", 4), gpu("d", 4), 0},
+		"one side silent":  {gpu("b", 2), nil, 2},
+		"the other silent": {nil, gpu("a", 2), 2},
+		"switch":           {up(18), up(12), 12},
+		"switch, one side": {up(18), gpu("c", 4), 0},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := nvlinks("a", test.a, "b", test.b); got != test.want {
+				t.Errorf("got %d, want %d", got, test.want)
+			}
+		})
+	}
+}
