@@ -225,17 +225,11 @@ func unescape(dst, raw []byte) []byte {
 // more, and returns what is left of raw. Unknown escapes are kept as they
 // stand; broken ones and lone surrogates become U+FFFD.
 func unescapePart(dst, raw []byte, limit int) (out, rest []byte) {
-	for len(dst) < limit {
-		i := bytes.IndexByte(raw, '\\')
-		if i < 0 || i+1 >= len(raw) {
-			i = len(raw)
-		}
-		if i = min(i, limit-len(dst)); i > 0 {
+	for len(dst) < limit && len(raw) > 0 {
+		if i := plainLen(raw); i > 0 {
+			i = min(i, limit-len(dst))
 			dst, raw = append(dst, raw[:i]...), raw[i:]
 			continue
-		}
-		if len(raw) == 0 {
-			break
 		}
 		used := 2
 		switch e := raw[1]; e {
@@ -281,10 +275,23 @@ func unescapeRune(raw []byte) (rune, int) {
 	return utf8.RuneError, 6
 }
 
-func hex4(raw []byte) (rune, bool) {
+// hex4 decodes the \uXXXX at the start of raw.
+func hex4(raw []byte) (r rune, ok bool) {
 	if len(raw) < 6 || raw[0] != '\\' || raw[1] != 'u' {
 		return 0, false
 	}
-	v, err := strconv.ParseUint(string(raw[2:6]), 16, 16)
-	return rune(v), err == nil
+	for _, b := range raw[2:6] {
+		switch {
+		case b >= '0' && b <= '9':
+			b -= '0'
+		case b >= 'a' && b <= 'f':
+			b -= 'a' - 10
+		case b >= 'A' && b <= 'F':
+			b -= 'A' - 10
+		default:
+			return 0, false
+		}
+		r = r<<4 | rune(b)
+	}
+	return r, true
 }

@@ -15,10 +15,9 @@
 //	edit.go      byte-exact changes to a scanned body
 //	identify.go  Identify: headers and Body into an Identity
 //	sources.go     the ordered places where clients put a conversation id
-//	codex.go claude.go class.go
+//	  claude.go, codex.go, class.go  what single clients need
 //	index.go     Index: the conversations seen lately, by id and by content
 //	resolve.go     same, new, fork, rewind, retry, sibling or compaction
-//	pins.go      Pins: server-side state that only one replica holds
 //	shape.go     what a prompt's beginning looked like, in hashes
 //	diagnose.go  why a prefix stopped matching, and the setting that mends it
 //

@@ -60,7 +60,7 @@ type Identity struct {
 
 	// StatePin names state that one engine process holds (the stored response
 	// or conversation that the request builds on): 32 hex digits, "" for none.
-	// It outranks everything else; see Pins.
+	// It outranks everything else; see PinKey.
 	StatePin string
 	// CompactionHint: the client says that it has just replaced its history.
 	CompactionHint bool

@@ -77,12 +77,11 @@ type Body struct {
 	// (completions).
 	Open bool
 
-	// Shape describes Root for diagnosis.
-	Shape *Shape
-
-	ids     bodyIDs
-	billing uint64
-	edits   edits
+	ids       bodyIDs
+	edits     edits
+	shape     *shape
+	billing   uint64 // hash of Claude Code's billing line, 0 when there is none
+	rootChars int    // prompt text before the first turn, in bytes
 }
 
 // scanner is the state of one pass.
@@ -245,7 +244,7 @@ func (s *scanner) finish() {
 	system, billing := s.systemText()
 	b.billing = billing
 	b.Root = s.root(system)
-	b.Shape = describe(b.Root, system, s.tools)
+	b.shape, b.rootChars = describe(system, s.tools), b.Chars
 	b.Chain, b.Ends = make([]uint64, len(s.turns)), make([]int, len(s.turns))
 	sum := b.Root
 	for i, t := range s.turns {

@@ -1,10 +1,156 @@
 package identity
 
-// Shape describes the beginning of a prompt.
-type Shape struct{ Root uint64 }
+import (
+	"strings"
 
-type print struct{}
+	"github.com/cespare/xxhash/v2"
+)
 
-func printOf(*Body) print { return print{} }
+// print is what Identity carries for Index besides the hashes: lengths and
+// the shape of the prompt's beginning.
+type print struct {
+	shape       *shape
+	ends        []int
+	rootChars   int
+	firstUser   int
+	open        bool
+	billing     uint64
+	systemTurns int
+	reasoning   int
+}
 
-func describe(root uint64, system [][]byte, tools []tool) *Shape { return &Shape{Root: root} }
+func printOf(b *Body) print {
+	return print{
+		shape: b.shape, ends: b.Ends, rootChars: b.rootChars, firstUser: b.FirstUser,
+		open: b.Open, billing: b.billing, systemTurns: b.SystemTurns, reasoning: b.Reasoning,
+	}
+}
+
+// shape describes a root closely enough to say later what changed in it, in
+// hashes only. Conversations with one root share one shape.
+type shape struct {
+	systemBytes int
+	blocks      []uint32 // hash of each systemBlock bytes of the system text
+	tools       []toolPrint
+
+	// Hashes of the system text with parts of it masked.
+	noNumbers, noPaths, bare uint64
+}
+
+type toolPrint struct{ name, definition uint32 }
+
+// systemBlock is how closely a change in the system text can be placed, in
+// bytes; maxBlocks and maxTools bound a shape to about 1.5 KiB.
+const (
+	systemBlock = 512
+	maxBlocks   = 128
+	maxTools    = 128
+)
+
+// describe reads the system text, already decoded, and the tools.
+func describe(system [][]byte, tools []tool) *shape {
+	s := &shape{}
+	var m masks
+	for _, text := range system {
+		s.systemBytes += len(text)
+		m.add(text)
+		for len(text) > 0 && len(s.blocks) < maxBlocks {
+			n := min(systemBlock, len(text))
+			s.blocks = append(s.blocks, uint32(xxhash.Sum64(text[:n])))
+			text = text[n:]
+		}
+	}
+	s.noNumbers, s.noPaths, s.bare = m.noNumbers.Sum64(), m.noPaths.Sum64(), m.bare.Sum64()
+	for _, t := range tools[:min(len(tools), maxTools)] {
+		s.tools = append(s.tools, toolPrint{uint32(t.name), uint32(t.definition)})
+	}
+	return s
+}
+
+// masks hash a text without what usually changes in system prompts.
+type masks struct{ noNumbers, noPaths, bare xxhash.Digest }
+
+// add masks digits (dates, times, counts), names of days and months, and
+// absolute paths.
+func (m *masks) add(text []byte) {
+	plain := 0 // start of what is not masked
+	flush := func(to int) {
+		m.noNumbers.Write(text[plain:to])
+		m.noPaths.Write(text[plain:to])
+		m.bare.Write(text[plain:to])
+		plain = to
+	}
+	for i := 0; i < len(text); {
+		b := text[i]
+		end := i
+		switch {
+		case b >= '0' && b <= '9', b >= 'A' && b <= 'Z' && startsWord(text, i):
+			if end = dateEnd(text, i); end > i {
+				flush(i)
+				m.noPaths.Write(text[i:end])
+			}
+		case (b == '/' || b == '~') && startsPath(text, i):
+			if end = pathEnd(text, i); end > i+1 {
+				flush(i)
+				m.path(text[i:end])
+			} else {
+				end = i
+			}
+		}
+		if end == i {
+			i++
+			continue
+		}
+		i, plain = end, end
+	}
+	flush(len(text))
+}
+
+// path hashes a path: whole, but without digits, where only numbers are masked.
+func (m *masks) path(text []byte) {
+	for _, piece := range strings.FieldsFunc(string(text), isDigit) {
+		m.noNumbers.WriteString(piece)
+	}
+}
+
+func isDigit(r rune) bool { return r >= '0' && r <= '9' }
+
+// dateEnd returns where a run of digits, or the name of a day or month, ends;
+// i when there is none.
+func dateEnd(text []byte, i int) int {
+	end := i
+	for end < len(text) && isDigit(rune(text[end])) {
+		end++
+	}
+	if end > i {
+		return end
+	}
+	for end < len(text) && isLetter(text[end]) {
+		end++
+	}
+	switch word := string(text[i:end]); word {
+	case "Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun",
+		"Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday",
+		"Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+		"January", "February", "March", "April", "June", "July", "August", "September",
+		"October", "November", "December", "AM", "PM":
+		return end
+	}
+	return i
+}
+
+func isLetter(b byte) bool { return b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' }
+
+func startsWord(text []byte, i int) bool { return i == 0 || !isLetter(text[i-1]) }
+
+// startsPath tells a path from a slash between words.
+func startsPath(text []byte, i int) bool {
+	return i == 0 || strings.IndexByte(" \t\n\r\"'`(<[=:", text[i-1]) >= 0
+}
+
+func pathEnd(text []byte, i int) int {
+	for i < len(text) && strings.IndexByte(" \t\n\r\"'`)>]<,;", text[i]) < 0 {
+		i++
+	}
+	return i
+}
