@@ -114,6 +114,16 @@ func (a *admission) advantage(p *Placer, t *turn) time.Duration {
 	return 0
 }
 
+// passes reports that a turn may overtake the queue: its conversation has its
+// room already.
+func (a *admission) passes(t *turn) bool {
+	if a == nil || t.Fresh {
+		return false
+	}
+	r := t.session.residentNow()
+	return r != nil && r.Accepting
+}
+
 // admit is the policy.
 func admit(p *Placer, t *turn, now time.Time) choice {
 	a, s := p.admission, t.session

@@ -46,12 +46,15 @@ func (p *Placer) enter(t *turn, now time.Time) {
 		p.placePinned(t, now)
 		return
 	}
-	if p.queue.len() >= p.cfg.MaxQueue {
+	full := p.queue.len() >= p.cfg.MaxQueue
+	if full || p.admission.passes(t) {
 		if c := p.try(t, now); c.to != nil {
 			p.dispatch(t, c, now)
-		} else {
-			p.reject(t, WhyQueueFull)
+			return
 		}
+	}
+	if full {
+		p.reject(t, WhyQueueFull)
 		return
 	}
 	t.queued, t.rank = now, p.rankOf(t)
@@ -71,10 +74,11 @@ func (p *Placer) tellWaiting() {
 	}
 }
 
-// try asks the policy about a turn that may not overtake the waiting ones.
+// try asks the policy about a turn before it joins the queue. Only one that may
+// pass overtakes those that wait for room.
 func (p *Placer) try(t *turn, now time.Time) choice {
 	for _, w := range p.queue.turns {
-		if w.blocking {
+		if w.blocking && !p.admission.passes(t) {
 			return choice{why: w.why, everyone: true}
 		}
 	}
@@ -103,22 +107,30 @@ func (p *Placer) rankOf(t *turn) time.Time {
 const maxOwnReasons = 64
 
 // pump places waiting turns in order. The first one that cannot go for want of
-// room stops it: nobody behind may take the room that the head waits for.
+// room stops it: nobody behind may take the room that the head waits for. Those
+// who need no room of their own (admission) still go.
 func (p *Placer) pump(now time.Time) {
+	var stop Why
 	for i, own := 0, 0; i < len(p.queue.turns) && own < maxOwnReasons; {
 		t := p.queue.turns[i]
+		if stop != "" && !p.admission.passes(t) {
+			t.why, t.blocking = stop, false
+			i++
+			continue
+		}
 		c := p.place(p, t, now)
 		t.blocking = c.to == nil && c.everyone
 		switch {
 		case c.to != nil:
 			p.queue.remove(t)
 			p.dispatch(t, c, now)
-			i = 0 // a dispatch may have made room for others of its conversation
+			i, stop = 0, "" // its conversation may have other turns here
 		case c.everyone:
-			for _, w := range p.queue.turns[i:] {
-				w.why = c.why
+			t.why = c.why
+			if stop == "" {
+				stop = c.why
 			}
-			return
+			i++
 		default:
 			t.why = c.why
 			i, own = i+1, own+1
