@@ -4,9 +4,9 @@
 // what ends a stream, and nothing of replicas or connections.
 //
 // Read errors.go (what a client is told), usage.go (what an answer says about
-// itself), stream.go (the same for an event stream, in pieces as they arrive)
-// and request.go (the one change ever made to a request). Everything is a pure
-// function of bytes; Stream holds bounded memory whatever an engine sends.
+// itself) and stream.go (the same for an event stream, in pieces as they
+// arrive). Everything is a pure function of bytes; Stream holds bounded memory
+// whatever an engine sends.
 package dialect
 
 // API is one request format and its answers.

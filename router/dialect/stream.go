@@ -19,8 +19,8 @@ const (
 // are cut, and says what may go to the client.
 //
 // It normally passes every piece on untouched. When warden itself asked for
-// the usage chunk (see AskForUsage), it takes that one event out again, so that
-// the client sees the stream it would have seen without us.
+// the usage chunk (stream_options.include_usage), it takes that one event out
+// again, so that the client sees the stream it would have seen without us.
 //
 // Lines may end in \n or \r\n, as all engines write them; a lone \r is part of
 // its line.

@@ -1,0 +1,120 @@
+package router
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+
+	"github.com/lm-warden/warden/router/dialect"
+)
+
+// maxErrorBody bounds what is read of an engine's error. vLLM has been seen to
+// repeat a request of a few KB as 114 MB of error (vllm-project/vllm#49239).
+const maxErrorBody = 64 << 10
+
+// answer is an engine's whole answer, kept because it is short.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// attempt sends the request to one replica and copies the answer back. again
+// says that it failed there and that the client has seen nothing of it, so
+// that it may be tried on another one.
+func (x *exchange) attempt(p place) (again bool) {
+	resp, err := p.up.send(x.ctx, func(ctx context.Context) *http.Request { return x.outgoing(ctx, p) })
+	if err != nil {
+		return x.brokeOff(p, fmt.Errorf("replica %s: %w", p.up.id, err))
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode >= 400 {
+		return x.engineRefused(p, resp)
+	}
+	return x.relay(p, resp)
+}
+
+// outgoing builds the request for one replica. The path is the one from the
+// list of routes, the query the client's own.
+func (x *exchange) outgoing(ctx context.Context, p place) *http.Request {
+	req := &http.Request{
+		Method:        x.req.Method,
+		URL:           &url.URL{Scheme: "http", Host: p.up.host, Path: x.req.URL.Path, RawQuery: x.req.URL.RawQuery},
+		Header:        forwarded(x.req.Header),
+		Body:          x.payload.send(x.body),
+		ContentLength: int64(len(x.body)),
+	}
+	req.Header.Set("X-Request-Id", x.requestID)
+	if !x.turn.key.IsZero() {
+		req.Header.Set("X-Session-Id", x.turn.key.String())
+	}
+	return req.WithContext(ctx)
+}
+
+// brokeOff handles a connection that failed before anything was sent to the
+// client.
+func (x *exchange) brokeOff(p place, err error) (again bool) {
+	if x.ctx.Err() != nil {
+		x.cut()
+		return false
+	}
+	x.turn.d.failed(p.up, err)
+	x.router.metrics.retried(x.record.Model, "connection")
+	x.router.opts.Log.Warn("replica broke off before its first byte", "replica", p.up.id, "model", x.record.Model,
+		"session", x.turn.key.Short(), "err", err)
+	return true
+}
+
+// engineRefused handles an answer with an error status. Most of them are about
+// the request itself and are passed on in the engine's words, which clients
+// match. A dead engine, and one that is full, are tried elsewhere.
+func (x *exchange) engineRefused(p place, resp *http.Response) (again bool) {
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody+1))
+	if err != nil {
+		return x.brokeOff(p, fmt.Errorf("replica %s: %w", p.up.id, err))
+	}
+	a := &answer{resp.StatusCode, resp.Header, body}
+	switch {
+	case resp.StatusCode >= 500 && dialect.EngineDead(body):
+		return x.brokeOff(p, fmt.Errorf("replica %s: its engine is dead", p.up.id))
+	case resp.StatusCode == http.StatusServiceUnavailable:
+		// Back-pressure (--max-num-queued-reqs) or the beginning of a
+		// shutdown; no sign of a fault.
+		x.refusedBy = a
+		x.router.metrics.retried(x.record.Model, "engine_full")
+		return true
+	}
+	x.pass(a)
+	return false
+}
+
+// pass sends an engine's error on.
+func (x *exchange) pass(a *answer) {
+	body := a.body
+	if len(body) > maxErrorBody {
+		start := bytes.ToValidUTF8(body[:1024], nil)
+		body = x.api.ErrorBody(dialect.Error{Status: a.status, Message: string(start) + " ... (shortened by warden)"}, x.requestID)
+	}
+	if x.api == dialect.Messages && a.status == http.StatusBadRequest && !x.turn.d.modelNow().ExactErrors {
+		if reworded, ok := dialect.AnthropicOverflow(body, x.requestID); ok {
+			body = reworded
+		}
+	}
+	returned(x.w.Header(), a.header)
+	x.mark()
+	x.answer(a.status, body)
+}
+
+// isEventStream reports whether an answer is a stream of events.
+func isEventStream(resp *http.Response) bool {
+	kind, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	return err == nil && kind == "text/event-stream"
+}
+
+// errCutShort: an engine closed a stream properly, but before its end marker.
+var errCutShort = errors.New("the stream ended without its end marker")

@@ -1,0 +1,223 @@
+package router
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"github.com/lm-warden/warden/router/dialect"
+	"github.com/lm-warden/warden/router/identity"
+	"github.com/lm-warden/warden/router/placement"
+)
+
+// exchange is one request and its answer, from the headers to the last byte.
+// It belongs to the goroutine that serves the request.
+type exchange struct {
+	router    *Router
+	w         http.ResponseWriter
+	control   *http.ResponseController
+	req       *http.Request
+	ctx       context.Context // ends with the client's connection or the Router
+	requestID string
+	api       dialect.API
+	keyID     string
+
+	payload   *payload
+	body      []byte // what an engine gets: the payload, or an edited copy
+	scan      identity.Body
+	hideUsage bool // warden asked for the usage chunk: take it out again
+
+	turn      *turn
+	committed bool      // something of an engine's answer has been sent
+	deadline  time.Time // of writes to the client
+	refusedBy *answer   // an engine's own "not now", in case all say so
+
+	record Record
+}
+
+// Record is one request that reached placement, for access logs and traces.
+// It holds sizes, times and names, never content.
+type Record struct {
+	RequestID, Path, Model string
+	Stream                 bool
+	// Session is the conversation's key in hex, "" for none.
+	Session, Client, Class, KeyID string
+
+	Replica    ReplicaID
+	Generation uint64
+	Reason     placement.Reason
+	Attempts   int
+
+	Arrived, Placed, FirstByte, FirstToken, Ended time.Time // zero: never happened
+
+	Status            int // as sent to the client, 0 when nothing was
+	BytesIn, BytesOut int64
+	Usage             dialect.Usage // -1 where not measured
+	Finish            string
+	Aborted, Failed   bool // the client left; the answer could not be completed
+
+	responseID string // of a stored response
+}
+
+// newExchange wraps one request. Nothing here depends on its content.
+func newExchange(r *Router, w http.ResponseWriter, req *http.Request) *exchange {
+	x := &exchange{
+		router: r, w: w, control: http.NewResponseController(w), req: req, ctx: req.Context(),
+		requestID: requestID(req), api: shapeOf(req),
+	}
+	x.record = Record{RequestID: x.requestID, Path: req.URL.Path, Arrived: time.Now(), Usage: dialect.Usage{
+		PromptTokens: -1, CachedTokens: -1, OutputTokens: -1}}
+	return x
+}
+
+// requestID takes over the client's own id when it is harmless in logs and
+// headers.
+func requestID(req *http.Request) string {
+	id := req.Header.Get("X-Request-Id")
+	if len(id) == 0 || len(id) > 128 {
+		return newRequestID()
+	}
+	for i := range len(id) {
+		if c := id[i]; c <= ' ' || c > '~' || c == '"' || c == '\\' {
+			return newRequestID()
+		}
+	}
+	return id
+}
+
+func newRequestID() string { return fmt.Sprintf("req_%016x%016x", rand.Uint64(), rand.Uint64()) }
+
+// serveEngine is the path of every request that an engine answers.
+func (r *Router) serveEngine(x *exchange) {
+	if !r.enter() {
+		x.refuse(rejected(placement.Reject{Why: whyClosed, RetryAfter: 5 * time.Second}, "warden"))
+		return
+	}
+	defer r.leave()
+	ctx, cancel := context.WithCancel(x.req.Context())
+	defer cancel()
+	defer context.AfterFunc(r.ctx, cancel)()
+	x.ctx = ctx
+
+	payload, refused := x.readBody()
+	if refused != nil {
+		x.refuse(*refused)
+		return
+	}
+	defer payload.release()
+	x.payload, x.body = payload, payload.bytes
+	x.record.BytesIn = int64(len(x.body))
+
+	d, refused := x.understand()
+	if refused != nil {
+		x.refuse(*refused)
+		return
+	}
+	x.serveBy(d)
+}
+
+// maxChoices is OpenAI's own limit of "n"; each choice is a sequence of its
+// own in the engine.
+const maxChoices = 128
+
+// understand scans the body, finds the model and makes the few changes to the
+// body that an engine needs. Everything else in it stays as it came.
+func (x *exchange) understand() (*deployment, *refusal) {
+	x.scan = identity.Scan(x.req.URL.Path, x.body)
+	if !x.scan.Valid {
+		return nil, forbid(http.StatusBadRequest, "the request body is not a JSON object")
+	}
+	if x.scan.N > maxChoices {
+		return nil, forbid(http.StatusBadRequest, fmt.Sprintf("n is %d, at most %d answers can be asked for", x.scan.N, maxChoices))
+	}
+	d, rename, refused := x.router.models.Load().find(x.scan.Model, x.router.opts.StrictModels)
+	if refused != nil {
+		return nil, refused
+	}
+	model := d.modelNow()
+	x.record.Model, x.record.Stream, x.record.KeyID = model.Alias, x.scan.Stream, x.keyID
+	var edit identity.Edit
+	if rename {
+		edit.Model = model.Alias
+	}
+	edit.FoldSystemTurns = model.FoldSystemTurns && x.api == dialect.Messages
+	// continuous_usage_stats starts to work with include_usage: the client
+	// would get usage on every chunk.
+	edit.IncludeUsage = x.api.UsageOnDemand() && x.scan.Stream && !x.scan.IncludeUsage && !model.ExactStreams &&
+		!bytes.Contains(x.body, []byte("continuous_usage_stats"))
+	x.body = x.scan.Edit(x.body, edit)
+	x.hideUsage = edit.IncludeUsage
+	return d, nil
+}
+
+// serveBy gets a place at d and tries replicas until one has answered.
+func (x *exchange) serveBy(d *deployment) {
+	who := identity.Identify(identity.Request{
+		Method: x.req.Method, Path: x.req.URL.Path, PeerAddr: x.req.RemoteAddr, APIKeyID: x.keyID,
+		Model: x.record.Model, Header: x.req.Header, ExtraHeaders: x.router.opts.SessionHeaders,
+	}, x.scan)
+	if x.api == dialect.Plain || x.api == dialect.CountTokens {
+		who.Class = identity.Auxiliary
+	}
+	x.record.Client, x.record.Class = who.Client, string(who.Class)
+
+	x.turn = d.arrive(who, &x.scan, x.record.Arrived)
+	x.record.Session = x.turn.key.String()
+	defer x.end()
+	for {
+		place, reject, err := x.turn.wait(x.ctx)
+		switch {
+		case err != nil:
+			x.cut()
+			return
+		case reject != nil:
+			x.refuseTurn(*reject)
+			return
+		}
+		x.record.Attempts++
+		x.record.Replica, x.record.Generation, x.record.Reason = place.up.id, place.up.generation, place.Reason
+		if x.record.Placed.IsZero() {
+			x.record.Placed = time.Now()
+		}
+		if !x.attempt(place) {
+			return
+		}
+		x.turn.retry()
+	}
+}
+
+// refuseTurn answers a turn that got no place. When replicas were tried and
+// said "not now" themselves, their own words are the better answer.
+func (x *exchange) refuseTurn(reject placement.Reject) {
+	x.record.Failed = true
+	if reject.Why == placement.WhyFailed && x.refusedBy != nil {
+		x.w.Header().Set("Retry-After", "1")
+		x.pass(x.refusedBy)
+		return
+	}
+	x.refuse(rejected(reject, x.record.Model))
+}
+
+// cut ends an exchange whose context has ended: the client left, or the Router
+// is being closed, in which case the client is still there to be told.
+func (x *exchange) cut() {
+	x.record.Aborted = true
+	switch {
+	case x.req.Context().Err() != nil:
+	case x.committed:
+		panic(http.ErrAbortHandler)
+	default:
+		x.refuse(rejected(placement.Reject{Why: whyClosed, RetryAfter: 5 * time.Second}, "warden"))
+	}
+}
+
+// end settles the accounts, exactly once, whatever happened before.
+func (x *exchange) end() {
+	x.record.Ended = time.Now()
+	x.turn.end(&x.record)
+	x.router.metrics.finished(&x.record)
+	x.router.opts.OnFinish(x.record)
+}

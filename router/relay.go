@@ -1,0 +1,222 @@
+package router
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/lm-warden/warden/router/dialect"
+)
+
+// pieceSize is the buffer that an answer is copied through. One event of a
+// stream is a few hundred bytes; memory per quiet stream matters more than the
+// speed of long answers.
+const pieceSize = 8 << 10
+
+// maxMeasured bounds how much of an unstreamed answer is kept to read its
+// usage; the longest answers of text are a tenth of it.
+const maxMeasured = 1 << 20
+
+// relay copies an answer with a good status to the client, every piece as soon
+// as it has come. again is as for attempt.
+func (x *exchange) relay(p place, resp *http.Response) (again bool) {
+	if isEventStream(resp) {
+		return x.relayStream(p, resp)
+	}
+	return x.relayWhole(p, resp)
+}
+
+// relayStream copies a stream of events. Nothing is sent before the first byte
+// has come: vLLM sends its headers long before the first token, and until
+// something was sent the request can still move to another replica.
+func (x *exchange) relayStream(p place, resp *http.Response) (again bool) {
+	stream := dialect.NewStream(x.api, x.hideUsage)
+	defer func() { x.measured(stream.Summary) }()
+	buffer := x.router.pieces.Get().(*[]byte)
+	defer x.router.pieces.Put(buffer)
+	for {
+		n, err := resp.Body.Read(*buffer)
+		out, progress := stream.Feed((*buffer)[:n])
+		if progress {
+			p.up.touch(time.Now())
+		}
+		if stream.EngineDead && !x.committed {
+			return x.brokeOff(p, fmt.Errorf("replica %s: its engine is dead", p.up.id))
+		}
+		if stream.Content {
+			x.firstToken()
+		}
+		if !x.send(resp, out, true) {
+			return false
+		}
+		if err != nil {
+			return x.streamOver(p, resp, stream, err)
+		}
+	}
+}
+
+// streamOver ends a stream after its last piece. One that has its end marker
+// is complete whatever happens to the connection; one that has not is broken
+// even if the engine closed it properly.
+func (x *exchange) streamOver(p place, resp *http.Response, stream *dialect.Stream, err error) (again bool) {
+	if stream.Ended {
+		if stream.Failed {
+			x.record.Failed = true
+		}
+		if stream.EngineDead {
+			x.turn.d.failed(p.up, fmt.Errorf("replica %s: its engine is dead", p.up.id))
+		}
+		if x.send(resp, stream.Close(), true) && !x.committed {
+			x.commit(resp, true) // a stream without a byte
+		}
+		return false
+	}
+	if errors.Is(err, io.EOF) {
+		err = errCutShort
+	}
+	if x.ctx.Err() == nil && x.committed && !stream.MidEvent() {
+		x.send(resp, x.api.ErrorEvent(dialect.Error{
+			Status:  http.StatusBadGateway,
+			Message: fmt.Sprintf("replica %s broke off in the middle of its answer (%v); the answer is incomplete", p.up.id, err),
+		}, x.requestID), true)
+	}
+	return x.broken(p, err)
+}
+
+// relayWhole copies an unstreamed answer and reads its usage.
+func (x *exchange) relayWhole(p place, resp *http.Response) (again bool) {
+	whole := x.router.bodies.Get().(*bytes.Buffer)
+	defer func() {
+		if whole.Cap() <= maxPooled {
+			whole.Reset()
+			x.router.bodies.Put(whole)
+		}
+	}()
+	buffer := x.router.pieces.Get().(*[]byte)
+	defer x.router.pieces.Put(buffer)
+	for {
+		n, err := resp.Body.Read(*buffer)
+		if n > 0 {
+			p.up.touch(time.Now())
+			x.firstToken()
+		}
+		if x.api.Generates() && whole.Len() <= maxMeasured {
+			whole.Write((*buffer)[:n])
+		}
+		if !x.send(resp, (*buffer)[:n], false) {
+			return false
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			if !x.committed {
+				x.commit(resp, false)
+			}
+			if whole.Len() <= maxMeasured {
+				x.measured(x.api.ReadAnswer(whole.Bytes()))
+			}
+			return false
+		case err != nil:
+			return x.broken(p, err)
+		}
+	}
+}
+
+// broken handles an answer that stops before its end. When the client has seen
+// part of it, its connection is cut, so that it cannot take the part for the
+// whole.
+func (x *exchange) broken(p place, err error) (again bool) {
+	err = fmt.Errorf("replica %s: %w", p.up.id, err)
+	if !x.committed {
+		return x.brokeOff(p, err)
+	}
+	if x.ctx.Err() != nil {
+		x.cut()
+		return false
+	}
+	x.record.Failed = true
+	x.turn.d.failed(p.up, err)
+	x.router.opts.Log.Warn("replica broke off in the middle of an answer", "replica", p.up.id, "model", x.record.Model,
+		"session", x.turn.key.Short(), "err", err)
+	panic(http.ErrAbortHandler)
+}
+
+// send writes one piece to the client; false means that the exchange is over
+// because the client left or does not read.
+func (x *exchange) send(resp *http.Response, piece []byte, flush bool) bool {
+	if len(piece) == 0 {
+		return true
+	}
+	now := time.Now()
+	if !x.committed {
+		x.record.FirstByte = now
+		x.commit(resp, flush)
+	}
+	x.extendDeadline(now)
+	n, err := x.w.Write(piece)
+	x.record.BytesOut += int64(n)
+	if err == nil && flush {
+		err = x.control.Flush()
+		if errors.Is(err, http.ErrNotSupported) {
+			err = nil // a test's recorder
+		}
+	}
+	if err != nil {
+		x.record.Aborted = true
+		return false
+	}
+	return true
+}
+
+// commit sends the response headers: from here on there is no other replica.
+func (x *exchange) commit(resp *http.Response, stream bool) {
+	x.committed = true
+	h := x.w.Header()
+	returned(h, resp.Header)
+	if stream {
+		h.Del("Content-Length")
+		h.Set("X-Accel-Buffering", "no")
+		if h.Get("Cache-Control") == "" {
+			h.Set("Cache-Control", "no-cache")
+		}
+	}
+	x.mark()
+	x.record.Status = resp.StatusCode
+	x.w.WriteHeader(resp.StatusCode)
+}
+
+// mark tells the client who answered, and why that one.
+func (x *exchange) mark() {
+	h := x.w.Header()
+	h.Set("X-Request-Id", x.requestID)
+	h.Set("X-Warden-Replica", string(x.record.Replica))
+	h.Set("X-Warden-Reason", string(x.record.Reason))
+}
+
+// extendDeadline bounds the next writes. The deadline is moved once a second
+// at most: setting it costs as much as a small write.
+func (x *exchange) extendDeadline(now time.Time) {
+	if limit := now.Add(x.router.opts.IdleTimeout); limit.Sub(x.deadline) > time.Second {
+		x.deadline = limit
+		// Not every writer has deadlines; net/http's has.
+		_ = x.control.SetWriteDeadline(limit)
+	}
+}
+
+// firstToken notes the first content of an answer.
+func (x *exchange) firstToken() {
+	if x.record.FirstToken.IsZero() {
+		x.record.FirstToken = time.Now()
+		x.turn.firstToken()
+	}
+}
+
+// measured takes over what the answer said about itself.
+func (x *exchange) measured(s dialect.Summary) {
+	x.record.Usage, x.record.Finish = s.Usage, s.Finish
+	if s.ResponseID != "" {
+		x.record.responseID = s.ResponseID
+	}
+}

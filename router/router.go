@@ -1,0 +1,216 @@
+package router
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/lm-warden/warden/router/placement"
+)
+
+// ReplicaID names a replica; ids are unique over all models.
+type ReplicaID = placement.ReplicaID
+
+// EngineView is what a replica's engine says about itself.
+type EngineView = placement.EngineView
+
+// Options configure a Router. The zero value works: no keys, loopback names
+// only, nobody told of anything.
+type Options struct {
+	Log *slog.Logger // default: discard
+
+	// Auth decides who may use the API; nil lets everybody.
+	Auth Authenticator
+	// Hosts are names that may stand in the Host header, beside localhost,
+	// loopback addresses and the address a connection came in on.
+	Hosts []string
+	// Origins are web origins (scheme://host:port) whose pages may call us.
+	Origins []string
+
+	// StrictModels refuses unknown model names even if there is one model.
+	StrictModels bool
+	// SessionHeaders name further headers that carry a conversation id; they
+	// come before the known ones.
+	SessionHeaders []string
+
+	// MaxBody bounds a request body after decoding, in bytes. Default 34 MiB:
+	// Anthropic's own limit of 32 MB and some room.
+	MaxBody int64
+	// IdleTimeout bounds how long a client may send nothing of its body, or
+	// read nothing of its answer. Default 30 s.
+	IdleTimeout time.Duration
+	// Metrics serves GET /metrics; nil makes it a 404.
+	Metrics http.Handler
+
+	// OnFailure is told when the connection to a replica's process broke or
+	// its engine said that it is dead. It must not block.
+	OnFailure func(id ReplicaID, generation uint64, err error)
+	// OnEvent is told what an operator may want to see. It must not block.
+	OnEvent func(kind string, replica ReplicaID, model, text string, fields map[string]string)
+	// OnFinish is told of every request that reached placement, when it has
+	// ended: for access logs and traces. It must not block.
+	OnFinish func(Record)
+
+	// Dial connects to a replica's address instead of the operating system.
+	Dial func(ctx context.Context, address string) (net.Conn, error)
+}
+
+func (o Options) withDefaults() Options {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.MaxBody <= 0 {
+		o.MaxBody = 34 << 20
+	}
+	if o.IdleTimeout <= 0 {
+		o.IdleTimeout = 30 * time.Second
+	}
+	if o.OnFailure == nil {
+		o.OnFailure = func(ReplicaID, uint64, error) {}
+	}
+	if o.OnEvent == nil {
+		o.OnEvent = func(string, ReplicaID, string, string, map[string]string) {}
+	}
+	if o.OnFinish == nil {
+		o.OnFinish = func(Record) {}
+	}
+	if o.Dial == nil {
+		o.Dial = dialAddress
+	}
+	return o
+}
+
+// Router is the http.Handler that agents talk to. Make one with New.
+type Router struct {
+	opts    Options
+	guard   guard
+	metrics *metrics
+	started time.Time
+
+	models  atomic.Pointer[catalog]
+	changes sync.Mutex // serialises SetModels
+
+	nextTurn atomic.Uint64
+	bodies   sync.Pool // *bytes.Buffer, for request bodies and whole answers
+	pieces   sync.Pool // *[]byte of pieceSize, for copying answers
+
+	ctx   context.Context // ends all requests
+	close context.CancelFunc
+
+	mu       sync.Mutex
+	open     int           // requests in ServeHTTP that a replica may serve
+	draining bool          // no new ones
+	idle     chan struct{} // closed when open falls to 0 while draining
+}
+
+// New returns a Router without models; it refuses everything until SetModels.
+func New(opts Options) *Router {
+	opts = opts.withDefaults()
+	r := &Router{opts: opts, guard: newGuard(opts), metrics: newMetrics(), started: time.Now()}
+	r.ctx, r.close = context.WithCancel(context.Background())
+	r.models.Store(&catalog{})
+	r.bodies.New = func() any { return new(bytes.Buffer) }
+	r.pieces.New = func() any { b := make([]byte, pieceSize); return &b }
+	return r
+}
+
+// ServeHTTP answers one request.
+func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	x := newExchange(r, w, req)
+	if refused := r.guard.check(req); refused != nil {
+		x.refuse(*refused)
+		return
+	}
+	if r.preflight(w, req) {
+		return
+	}
+	route, found := routeOf(req)
+	x.api = route.api
+	if !found {
+		x.refuse(unknownPath(req))
+		return
+	}
+	if !route.allows(req.Method) {
+		x.refuse(wrongMethod(req, route))
+		return
+	}
+	if !route.open {
+		if refused := x.authenticate(); refused != nil {
+			x.refuse(*refused)
+			return
+		}
+	}
+	route.serve(r, x)
+}
+
+// enter counts a request that a replica may serve; false while draining.
+func (r *Router) enter() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.draining {
+		return false
+	}
+	r.open++
+	return true
+}
+
+func (r *Router) leave() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.open--; r.open == 0 && r.draining {
+		close(r.idle)
+	}
+}
+
+// Drain refuses new requests and returns when the last one has ended, or with
+// ctx's error when that comes first. It may be called again.
+func (r *Router) Drain(ctx context.Context) error {
+	r.mu.Lock()
+	if !r.draining {
+		r.draining = true
+		r.idle = make(chan struct{})
+		if r.open == 0 {
+			close(r.idle)
+		}
+	}
+	idle := r.idle
+	r.mu.Unlock()
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Close cuts every request still open, waits until their handlers have
+// returned and releases timers and connections.
+func (r *Router) Close() {
+	r.close()
+	// Handlers end by themselves once their context has: waiting is bounded.
+	_ = r.Drain(context.Background())
+	for _, d := range r.models.Load().deployments {
+		d.shut()
+	}
+}
+
+// NewServer wraps h in an http.Server with the limits that the data path
+// needs: time to send the headers and to stay idle, none for an answer, which
+// may take minutes, and no protocol but HTTP/1.
+func NewServer(h http.Handler) *http.Server {
+	var protocols http.Protocols
+	protocols.SetHTTP1(true)
+	return &http.Server{
+		Handler:                      h,
+		ReadHeaderTimeout:            10 * time.Second,
+		IdleTimeout:                  120 * time.Second,
+		MaxHeaderBytes:               maxHeaderBytes,
+		DisableGeneralOptionsHandler: true,
+		Protocols:                    &protocols,
+	}
+}

@@ -1,0 +1,205 @@
+package router
+
+import (
+	"slices"
+	"time"
+
+	"github.com/lm-warden/warden/router/identity"
+	"github.com/lm-warden/warden/router/placement"
+	"github.com/lm-warden/warden/router/window"
+)
+
+// recently is the span of every rate and quantile, unless it says otherwise.
+const recently = 60 * time.Second
+
+// rateSpan is that of token rates: short enough to follow a burst.
+const rateSpan = 10 * time.Second
+
+// Snapshot is a copy of the Router's state at one time.
+type Snapshot struct {
+	At     time.Time
+	Models []ModelSnapshot
+}
+
+// ModelSnapshot is the state of one model.
+type ModelSnapshot struct {
+	Alias, Repo string
+	Names       []string
+	Policy      string
+	Affinity    bool // the policy keeps conversations where they are warm
+	SpillLimit  int  // as set; 0 is automatic: see Replicas for the effective one
+
+	SessionsLive, SessionsSeen int
+	Placements                 map[placement.Reason]uint64
+	HomesLost                  uint64
+
+	Requests, Errors  uint64 // ended on a replica; of those, failed
+	Refused, Retried  uint64 // got no place; attempts repeated elsewhere
+	RequestsPerSecond float64
+	TTFT              Quantiles
+
+	Queue    []QueuedTurn
+	Replicas []ReplicaSnapshot
+	Sessions []SessionSnapshot // latest seen first, cut at Snapshot's limit
+}
+
+// Quantiles of the last 60 s; Count 0 means that there were none.
+type Quantiles struct {
+	Count         uint64
+	P50, P95, P99 time.Duration
+}
+
+// Tokens are prompt and output tokens as the engines measured them; prompt
+// tokens of unmeasured requests count as computed.
+type Tokens struct {
+	CachedTotal, ComputedTotal, OutputTotal uint64
+	// Per second over the last 10 s.
+	CachedRate, ComputedRate, OutputRate float64
+	// Cached part of the prompt tokens over the last 60 s and hour, 0 to 1;
+	// negative when there were none.
+	CachedShareMinute, CachedShareHour float64
+}
+
+// ReplicaSnapshot is the router's side of one replica.
+type ReplicaSnapshot struct {
+	ID         ReplicaID
+	Generation uint64
+	Accepting  bool
+
+	Held, SpillLimit        int
+	Sticky, Active, Spilled int // conversations
+	// KV tokens: needed by active conversations, promised to residents
+	// (admission), capacity (0 unknown).
+	SessionTokens, ResidentTokens, CapacityTokens int
+
+	Requests, Errors  uint64
+	RequestsPerSecond float64
+	Placements        map[placement.Reason]uint64
+	TTFT              Quantiles
+	Tokens            Tokens
+	LastByte          time.Time // zero: never
+}
+
+// SessionSnapshot is one conversation.
+type SessionSnapshot struct {
+	ID                    string // first 4 hex digits of the key: short, not unique
+	Key                   string // whole key in hex
+	Client, Class, State  string // State: prefill, decode, waiting, idle
+	Turns, Tokens, Spills int
+	CachedShare           float64 // 0 to 1, negative unknown
+	Home, Served          ReplicaID
+	Reason                placement.Reason
+	Resident              bool
+	LastSeen              time.Time
+}
+
+// QueuedTurn is one turn that waits for a place.
+type QueuedTurn struct {
+	Session  string // first 4 hex digits, "" without conversation
+	Position int
+	Why      placement.Why
+	Since    time.Time
+}
+
+// Snapshot copies the state, with at most maxSessions conversations a model.
+func (r *Router) Snapshot(maxSessions int) Snapshot {
+	s := Snapshot{At: time.Now()}
+	for _, d := range r.models.Load().deployments {
+		s.Models = append(s.Models, d.snapshot(s.At, maxSessions))
+	}
+	return s
+}
+
+func (d *deployment) snapshot(now time.Time, maxSessions int) ModelSnapshot {
+	d.mu.Lock()
+	defer d.unlock()
+	v := d.placer.View(now)
+	m := ModelSnapshot{
+		Alias: d.alias, Repo: d.model.Repo, Names: d.model.names(),
+		Policy: v.Policy, Affinity: v.Policy != placement.PolicyBalance, SpillLimit: d.model.Placement.SpillLimit,
+		SessionsLive: v.SessionsKnown, SessionsSeen: int(d.stats.sessionsSeen),
+		Placements: v.Counters.Placements, HomesLost: v.Counters.HomesLost,
+		Refused: d.stats.refused, Retried: d.stats.retried,
+	}
+	var ttft window.Histogram
+	for _, p := range v.Replicas {
+		s, h := d.replicaSnapshot(p, now)
+		ttft.Merge(&h)
+		m.Replicas = append(m.Replicas, s)
+		m.RequestsPerSecond += s.RequestsPerSecond
+	}
+	for _, r := range d.stats.replicas { // also those that are gone
+		m.Requests += r.requests
+		m.Errors += r.errors
+	}
+	m.TTFT = quantiles(&ttft)
+	for _, q := range v.Queue {
+		m.Queue = append(m.Queue, QueuedTurn{Session: displayID(q.Key), Position: q.Position, Why: q.Why, Since: q.Since})
+	}
+	slices.SortStableFunc(v.Sessions, func(a, b placement.SessionView) int { return b.LastSeen.Compare(a.LastSeen) })
+	for _, s := range v.Sessions[:min(len(v.Sessions), max(maxSessions, 0))] {
+		m.Sessions = append(m.Sessions, d.sessionSnapshot(s))
+	}
+	return m
+}
+
+func (d *deployment) replicaSnapshot(p placement.ReplicaView, now time.Time) (ReplicaSnapshot, window.Histogram) {
+	r := d.stats.of(p.ID)
+	ttft := r.ttft.Over(now, recently)
+	s := ReplicaSnapshot{
+		ID: p.ID, Generation: p.Generation, Accepting: p.Accepting,
+		Held: p.Held, SpillLimit: p.SpillLimit, Sticky: p.Sticky, Active: p.Active, Spilled: p.Spilled,
+		SessionTokens: p.SessionTokens, ResidentTokens: p.ResidentTokens, CapacityTokens: p.CapacityTokens,
+		Requests: r.requests, Errors: r.errors, RequestsPerSecond: r.recent.Rate(now, rateSpan, requestCount),
+		Placements: make(map[placement.Reason]uint64, len(r.placements)),
+		TTFT:       quantiles(&ttft),
+		Tokens: Tokens{
+			CachedTotal: r.cached, ComputedTotal: r.computed, OutputTotal: r.output,
+			CachedRate:        r.recent.Rate(now, rateSpan, cachedTokens),
+			ComputedRate:      r.recent.Rate(now, rateSpan, computedTokens),
+			OutputRate:        r.recent.Rate(now, rateSpan, outputTokens),
+			CachedShareMinute: cachedShare(r.recent, now, recently),
+			CachedShareHour:   cachedShare(r.hour, now, time.Hour),
+		},
+	}
+	for reason, n := range r.placements {
+		s.Placements[reason] = n
+	}
+	if u := d.upstreams[p.ID]; u != nil {
+		if ns := u.lastByte.Load(); ns > 0 {
+			s.LastByte = time.Unix(0, ns)
+		}
+	}
+	return s, ttft
+}
+
+func (d *deployment) sessionSnapshot(v placement.SessionView) SessionSnapshot {
+	s := SessionSnapshot{
+		ID: displayID(v.Key), Key: identity.Key(v.Key).String(), State: "idle",
+		Turns: v.Turns, Tokens: v.Tokens, Spills: v.Spills, CachedShare: -1,
+		Home: v.Home, Served: v.Served, Resident: v.Resident, LastSeen: v.LastSeen,
+	}
+	if e := d.talks.items[identity.Key(v.Key)]; e != nil { // looking is no use
+		c := e.Value.(*lruItem[identity.Key, *conversation]).value
+		s.Client, s.Class, s.State = c.client, string(c.class), c.state(v.Waiting)
+		s.CachedShare, s.Reason = c.cachedShare(), c.reason
+	}
+	return s
+}
+
+// displayID is what screens show of a key: enough to follow one conversation
+// among the few that are on them.
+func displayID(k placement.Key) string {
+	if k.IsZero() {
+		return ""
+	}
+	return identity.Key(k).String()[:4]
+}
+
+func quantiles(h *window.Histogram) Quantiles {
+	q := Quantiles{Count: h.Count()}
+	q.P50, _ = h.Quantile(0.50)
+	q.P95, _ = h.Quantile(0.95)
+	q.P99, _ = h.Quantile(0.99)
+	return q
+}
