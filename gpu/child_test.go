@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,8 +17,8 @@ type actor struct {
 	*process
 	asked chan request
 	// dies says whether SIGKILL works; false is a process inside the driver.
-	dies bool
-	gone bool
+	dies  bool
+	death sync.Once // by itself, or by a kill
 }
 
 type writerFunc func([]byte) (int, error)
@@ -49,11 +50,10 @@ func newActor(pid int) *actor {
 }
 
 func (a *actor) exit(why error) {
-	if !a.gone {
-		a.gone = true
+	a.death.Do(func() {
 		a.ending = why
 		close(a.exited)
-	}
+	})
 }
 
 // say delivers a message unless warden has lost interest.

@@ -78,7 +78,7 @@ const (
 	costLevel   = 41 // plus NVML's level, 0 to 50
 	costUnknown = 100
 	costNUMA    = 1
-	costUnlike  = 1000
+	costUnlike  = 1000 // above all others together: also the mark of a pair that does not match
 )
 
 func pairCost(a, b Device, link Link) int {
@@ -96,6 +96,18 @@ func pairCost(a, b Device, link Link) int {
 		c += costUnlike
 	}
 	return c
+}
+
+// pairCosts is pairCost of every two devices by position.
+func pairCosts(inv Inventory, devices []Device) [][]int {
+	costs := make([][]int, len(devices))
+	for i, a := range devices {
+		costs[i] = make([]int, len(devices))
+		for j, b := range devices {
+			costs[i][j] = pairCost(a, b, inv.Between(a.Index, b.Index))
+		}
+	}
+	return costs
 }
 
 // alike: one model and about one size. ECC takes 1/16 of some cards' memory,
@@ -127,6 +139,13 @@ const exactLimit = 16
 
 // sets lists the possible groups of tp devices, the best first.
 func sets(inv Inventory, usable []Device, tp int, mixed bool) []set {
+	if len(usable) > exactLimit {
+		usable = slices.Clone(usable[:min(len(usable), 64)]) // the bits of a mask
+		slices.SortStableFunc(usable, func(a, b Device) int {
+			return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Memory, b.Memory))
+		})
+	}
+	costs := pairCosts(inv, usable)
 	var all []set
 	add := func(positions []int) {
 		s := set{}
@@ -134,11 +153,10 @@ func sets(inv Inventory, usable []Device, tp int, mixed bool) []set {
 			s.group = append(s.group, usable[p])
 			s.mask |= 1 << p
 			for _, q := range positions[:i] {
-				a, b := usable[q], usable[p]
-				if !mixed && !alike(a, b) {
+				c := costs[q][p]
+				if c >= costUnlike && !mixed {
 					return
 				}
-				c := pairCost(a, b, inv.Between(a.Index, b.Index))
 				s.cost = s.cost.plus(cost{c, c})
 			}
 		}
@@ -147,10 +165,6 @@ func sets(inv Inventory, usable []Device, tp int, mixed bool) []set {
 	if len(usable) <= exactLimit {
 		combinations(len(usable), tp, add)
 	} else {
-		usable = slices.Clone(usable[:min(len(usable), 64)]) // the bits of a mask
-		slices.SortStableFunc(usable, func(a, b Device) int {
-			return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Memory, b.Memory))
-		})
 		neighbours(len(usable), tp, add)
 	}
 	slices.SortStableFunc(all, func(a, b set) int {

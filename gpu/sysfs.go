@@ -2,6 +2,7 @@ package gpu
 
 import (
 	"cmp"
+	"fmt"
 	"io/fs"
 	"slices"
 	"strconv"
@@ -12,15 +13,12 @@ import (
 // case and a domain of four digits, more only where it needs more.
 func normalBusID(id string) string {
 	id = strings.ToLower(strings.TrimSpace(id))
-	domain, rest, ok := strings.Cut(id, ":")
-	if !ok {
+	text, rest, ok := strings.Cut(id, ":")
+	domain, err := strconv.ParseUint(text, 16, 32)
+	if !ok || err != nil {
 		return id
 	}
-	domain = strings.TrimLeft(domain, "0")
-	if len(domain) < 4 {
-		domain = strings.Repeat("0", 4-len(domain)) + domain
-	}
-	return domain + ":" + rest
+	return fmt.Sprintf("%04x:%s", domain, rest)
 }
 
 // compareBusID orders as CUDA does: by domain, bus, device. Domains of more
