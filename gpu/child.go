@@ -15,13 +15,16 @@ type ChildOptions struct {
 	Argv []string // a command whose body is ServeNVML, e.g. /proc/self/exe __nvml
 	Env  []string // nil = this process's environment
 
-	// Budget is the time for one call once the child is ready; 0 = 2 s, far
+	// Budget is the time for a sample once the child is ready; 0 = 2 s, far
 	// above a healthy driver's milliseconds, and well below a user's patience.
 	Budget time.Duration
 	// StartBudget is the time for loading NVML and opening the GPUs; 0 = 30 s,
 	// because without the persistence daemon the driver starts each GPU then,
 	// one after another, at 1 to 3 s each.
 	StartBudget time.Duration
+	// DetectBudget is the time for a whole detection, which makes some hundred
+	// calls on a box with NVLink; 0 = 10 s.
+	DetectBudget time.Duration
 	// Backoff is the pause after a failed child, doubled for each further
 	// failure up to MaxBackoff; 0 = 1 s and 30 s.
 	Backoff    time.Duration
@@ -36,6 +39,7 @@ func (o ChildOptions) withDefaults() ChildOptions {
 	}
 	set(&o.Budget, 2*time.Second)
 	set(&o.StartBudget, 30*time.Second)
+	set(&o.DetectBudget, 10*time.Second)
 	set(&o.Backoff, time.Second)
 	set(&o.MaxBackoff, 30*time.Second)
 	return o
@@ -102,9 +106,9 @@ func newChild(opts ChildOptions, spawn func() (*process, error)) *Child {
 }
 
 // Detect looks at all GPUs. It waits for a child that still starts, so it may
-// take StartBudget plus Budget. The error is an *NVMLError or ctx's.
+// take StartBudget plus DetectBudget. The error is an *NVMLError or ctx's.
 func (c *Child) Detect(ctx context.Context) (Inventory, error) {
-	m, err := c.do(ctx, opDetect, c.opts.StartBudget+c.opts.Budget)
+	m, err := c.do(ctx, opDetect, c.opts.StartBudget+c.opts.DetectBudget)
 	if err != nil {
 		return Inventory{}, err
 	}
@@ -207,7 +211,13 @@ func (c *Child) end() {
 
 // patience is how long run waits for an answer: less than the caller does, so
 // that the caller hears what is wrong and not only that it took too long.
-func (c *Child) patience() time.Duration { return c.opts.Budget - c.opts.Budget/8 }
+func (c *Child) patience(op operation) time.Duration {
+	limit := c.opts.Budget
+	if op == opDetect {
+		limit = c.opts.DetectBudget
+	}
+	return limit - limit/8
+}
 
 // exchange has one operation done by the child, starting it when needed.
 func (c *Child) exchange(op operation) (message, error) {
@@ -222,16 +232,19 @@ func (c *Child) exchange(op operation) (message, error) {
 	}
 	if _, err := c.current.requests.Write(append(line, '\n')); err != nil {
 		// The pipe broke, so the child is ending; how is worth more than EPIPE.
-		return c.await(c.patience(), func(message) bool { return false })
+		return c.await(c.patience(op), func(message) bool { return false })
 	}
-	m, err := c.await(c.patience(), func(m message) bool { return m.ID == id })
+	m, err := c.await(c.patience(op), func(m message) bool { return m.ID == id })
 	if err != nil {
 		return message{}, err
 	}
-	c.failures = 0
 	if m.Error != nil {
+		// One GPU's failure comes inside a good answer; this is the session
+		// with the driver, which only a new process can renew.
+		c.abandon(m.Error)
 		return message{}, m.Error
 	}
+	c.failures = 0
 	return m, nil
 }
 

@@ -303,24 +303,42 @@ func TestCancelledCallLeavesAndTheNextGetsItsOwnAnswer(t *testing.T) {
 	})
 }
 
-func TestErrorAnswerKeepsTheChild(t *testing.T) {
+func TestErrorAnswerReplacesTheChild(t *testing.T) {
+	play := func(n int, a *actor) {
+		if n > 1 {
+			a.obey()
+			return
+		}
+		a.say(message{Ready: true})
+		r := <-a.asked
+		a.say(message{ID: r.ID, Error: nvmlError(CodeUnknown, "nvmlDeviceGetMemoryInfo", "")})
+	}
+	stage(t, play, func(t *testing.T, c *Child, started func() []time.Time) {
+		for range 2 { // the second within the back-off
+			if _, err := c.Sample(t.Context()); codeOfError(err) != CodeUnknown {
+				t.Errorf("got %v", err)
+			}
+		}
+		time.Sleep(time.Second)
+		if _, err := c.Sample(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if n := len(started()); n != 2 {
+			t.Errorf("%d starts, want 2", n)
+		}
+	})
+}
+
+func TestAnswerWithoutInventory(t *testing.T) {
 	play := func(_ int, a *actor) {
 		a.say(message{Ready: true})
 		r := <-a.asked
-		a.say(message{ID: r.ID, Error: nvmlError(CodeUnknown, "nvmlDeviceGetCount_v2", "")})
-		r = <-a.asked
-		a.say(message{ID: r.ID}) // no inventory
+		a.say(message{ID: r.ID})
 		<-a.abandon
 	}
-	stage(t, play, func(t *testing.T, c *Child, started func() []time.Time) {
-		if _, err := c.Detect(t.Context()); codeOfError(err) != CodeUnknown {
-			t.Errorf("got %v", err)
-		}
+	stage(t, play, func(t *testing.T, c *Child, _ func() []time.Time) {
 		if _, err := c.Detect(t.Context()); err == nil || !strings.Contains(err.Error(), "without an inventory") {
 			t.Errorf("got %v", err)
-		}
-		if n := len(started()); n != 1 {
-			t.Errorf("%d starts", n)
 		}
 	})
 }

@@ -16,6 +16,8 @@
 //     nvml_stub.go: the same without cgo, an error that says so.
 //   - errors.go: one message per NVML code: what, why, next command. xid.go:
 //     the same for XIDs.
+//   - internal/host: NUMA nodes and process names from /sys and /proc.
+//   - gputest: a libnvidia-ml for tests, compiled from C.
 //   - fake.go: simulated GPUs for the demo.
 //
 // # Why a child process
@@ -36,8 +38,9 @@
 //
 // # Lazy binding
 //
-// A binary linked with -z now cannot even start, because NVML's symbols only
-// exist after dlopen. cgo does not allow -z lazy in a #cgo line, so the build
-// must pass -ldflags=-extldflags=-Wl,-z,lazy where the tool chain defaults to
-// the opposite. TestLazyBinding reads the ELF flags of the test binary.
+// A binary linked with -z now ends before main with exit status 127 ("symbol
+// lookup error: ... undefined symbol: nvml..."), because NVML's symbols only
+// exist after dlopen. cgo does not allow -z lazy in a #cgo line, so every build
+// and test must pass -ldflags=-extldflags=-Wl,-z,lazy where the tool chain
+// defaults to the opposite (Nix, Gentoo hardened). The last -z wins.
 package gpu

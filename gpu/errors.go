@@ -16,6 +16,9 @@ const (
 	CodeResetRequired   = 16
 	CodeDriverMismatch  = 18 // hold all restarts; running engines are fine
 	CodeUnknown         = 999
+
+	codeTimeout = 10 // also: no event in the time given
+	codeNoGPU   = 28
 )
 
 // Codes of our own, outside NVML's range.
@@ -95,7 +98,7 @@ var codeTexts = map[int]codeText{
 	6:                   {"NVML did not find the object", "the GPU or process disappeared meanwhile", "`warden gpus`"},
 	8:                   {"a GPU has too little power", "its external power cable is not connected", "shut down and connect the power cables of every GPU"},
 	CodeDriverNotLoaded: {"the NVIDIA driver is not loaded", "the kernel module is missing, often after a kernel upgrade without its module package", "`sudo modprobe nvidia`; if that fails, reinstall the driver for this kernel (`uname -r`)"},
-	10:                  {"the NVIDIA driver timed out", "a GPU does not answer", "`sudo dmesg | grep -i xid`, then reboot"},
+	codeTimeout:         {"the NVIDIA driver timed out", "a GPU does not answer", "`sudo dmesg | grep -i xid`, then reboot"},
 	11:                  {"the kernel has an interrupt problem with a GPU", "the GPU's interrupt line does not work", "`sudo dmesg | grep -i nvidia`, reseat the card or change its slot"},
 	CodeLibraryNotFound: {"the NVIDIA driver library libnvidia-ml.so.1 was not found", "no driver is installed, or a container was started without the `utility` driver capability", "install the NVIDIA driver (in a container: `--gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility`); without a GPU: `warden up --demo` or `--device cpu`"},
 	CodeNoSuchFunction:  {"the NVIDIA driver library lacks a function", "the driver is older than warden supports", "upgrade the NVIDIA driver"},
@@ -108,7 +111,7 @@ var codeTexts = map[int]codeText{
 	20:                  {"NVML had too little memory", "the machine is out of memory", "`free -h`, then stop what uses it"},
 	23:                  {"the NVIDIA driver ran out of a resource", "too many contexts or open files", "`nvidia-smi`, then stop processes that are not needed"},
 	27:                  {"the NVIDIA driver is not ready", "it still starts", "wait some seconds, then run the command again"},
-	28:                  {"no GPU was found", "the driver runs but manages no GPU", "`lspci | grep -i nvidia`; without a GPU: `warden up --demo` or `--device cpu`"},
+	codeNoGPU:           {"no GPU was found", "the driver runs but manages no GPU", "`lspci | grep -i nvidia`; without a GPU: `warden up --demo` or `--device cpu`"},
 	CodeUnknown:         {"the NVIDIA driver failed with an unknown error", "usual after suspend, or when a container lost access to its devices", "`sudo rmmod nvidia_uvm && sudo modprobe nvidia_uvm`; in a container: restart it"},
 
 	CodeNoAnswer:   {"the NVIDIA driver does not answer", "a call exceeded its time budget, which a sick GPU causes", "`sudo dmesg | grep -i -e nvrm -e xid`; engines that run are left alone"},

@@ -12,6 +12,8 @@ import (
 
 	"github.com/NVIDIA/go-nvml/pkg/dl"
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"github.com/lm-warden/warden/gpu/internal/host"
 )
 
 // libraryPaths are tried in order. The dynamic loader knows the first on most
@@ -119,8 +121,16 @@ func (n *nvmlDriver) enumerate() error {
 		}
 		n.handles = append(n.handles, h)
 	}
-	slices.SortStableFunc(n.handles, func(a, b handle) int { return compareBusID(a.busID, b.busID) })
+	slices.SortStableFunc(n.handles, func(a, b handle) int { return host.CompareBusID(a.busID, b.busID) })
 	return nil
+}
+
+// none says why there is no GPU to look at.
+func (n *nvmlDriver) none() error {
+	if len(n.lost) > 0 {
+		return nvmlError(n.lost[0].Code, "nvmlDeviceGetHandleByIndex_v2", "")
+	}
+	return nvmlError(codeNoGPU, "nvmlDeviceGetCount_v2", "")
 }
 
 // openDevice returns the handle of a GPU by NVML's index, or the call that
@@ -149,7 +159,7 @@ func busID(pci nvml.PciInfo) string {
 	if id == "" {
 		id = cString(pci.BusIdLegacy[:])
 	}
-	return normalBusID(id)
+	return host.NormalBusID(id)
 }
 
 func cString(chars []int8) string {
@@ -167,18 +177,15 @@ func (n *nvmlDriver) detect() (Inventory, error) {
 	if err := n.enumerate(); err != nil {
 		return Inventory{}, err
 	}
-	if len(n.handles) == 0 && len(n.lost) == 0 {
-		return Inventory{}, nvmlError(28, "nvmlDeviceGetCount_v2", "")
+	if len(n.handles) == 0 {
+		return Inventory{}, n.none()
 	}
 	inv := Inventory{Lost: n.lost}
 	inv.Driver, _ = read(n, n.lib.SystemGetDriverVersion, "nvmlSystemGetDriverVersion")
 	if version, code := n.cudaVersion(); code == 0 {
 		inv.CUDA = strconv.Itoa(version/1000) + "." + strconv.Itoa(version%1000/10)
 	}
-	allowed, err := AllowedCores()
-	if err != nil {
-		return Inventory{}, err
-	}
+	allowed, _ := AllowedCores() // unknown cores leave CPUs unknown: nothing is pinned then
 	for i, h := range n.handles {
 		device := n.device(h, allowed)
 		device.Index = i
@@ -253,8 +260,8 @@ func (n *nvmlDriver) numa(h handle, allowed []int) (int, []int) {
 	if err != nil {
 		return -1, nil
 	}
-	node, cpus := numaOf(sys, h.busID)
-	return node, intersect(cpus, allowed)
+	node, cpus := host.NUMA(sys, h.busID)
+	return node, host.Intersect(cpus, allowed)
 }
 
 // processes lists who holds memory, compute and graphics, each PID once.
@@ -271,10 +278,10 @@ func (n *nvmlDriver) processes(h handle) []Process {
 		}
 		memory[int(p.Pid)] = max(memory[int(p.Pid)], used)
 	}
-	who := people{root: n.root}
+	who := host.People{Root: n.root}
 	var list []Process
 	for pid, used := range memory {
-		name, user := who.identify(pid)
+		name, user := who.Identify(pid)
 		list = append(list, Process{PID: pid, Name: name, User: user, Memory: used})
 	}
 	slices.SortFunc(list, func(a, b Process) int { return a.PID - b.PID })
@@ -282,11 +289,23 @@ func (n *nvmlDriver) processes(h handle) []Process {
 }
 
 func (n *nvmlDriver) sample(now time.Time) ([]Sample, error) {
+	if len(n.handles) == 0 {
+		return nil, n.none()
+	}
 	samples := make([]Sample, 0, len(n.handles))
+	failed := 0
 	for i, h := range n.handles {
 		s := Sample{UUID: h.uuid, Index: i, At: now}
 		n.measure(h, &s)
+		if s.Code != 0 {
+			failed++
+		}
 		samples = append(samples, s)
+	}
+	if failed == len(samples) {
+		// Not one GPU's fault: the session with the driver is broken, and the
+		// parent replaces it together with this process.
+		return nil, nvmlError(samples[0].Code, "nvmlDeviceGetMemoryInfo", "")
 	}
 	return samples, nil
 }

@@ -16,8 +16,6 @@ const (
 	// eventPause separates waits that fail at once: with one lost GPU in the
 	// set, every wait does.
 	eventPause = time.Second
-
-	codeTimeout = 10 // NVML_ERROR_TIMEOUT: no event in the time given
 )
 
 // watcher registers for XIDs on every GPU that offers them. Consumer cards may

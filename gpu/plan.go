@@ -157,7 +157,11 @@ func tooFew(inv Inventory, req PlanRequest, candidates []Device) *PlanError {
 		where += fmt.Sprintf(" and %d that does not answer (%s)", len(inv.Lost), inv.Lost[0].Err)
 	}
 	need := max(req.DP, 1) * req.TP
-	e.What = fmt.Sprintf("`%s` needs %d %s, %s", numbers(req.DP, req.TP), need, plural(need, "GPU"), where)
+	what := "`" + numbers(req.DP, req.TP) + "`"
+	if req.DP == 0 && req.TP == 1 {
+		what = "a replica" // the user gave no number
+	}
+	e.What = fmt.Sprintf("%s needs %d %s, %s", what, need, plural(need, "GPU"), where)
 	e.Fix = smaller(req, have)
 	return e
 }

@@ -148,7 +148,7 @@ func TestPlanErrors(t *testing.T) {
 		"no such":      {a4000s(4), PlanRequest{GPUs: []int{4}}, NoSuchGPU, "there is no GPU 4, this box has GPUs 0 to 3", "`--gpus` with indices that `warden gpus` shows"},
 		"no such of 1": {a4000s(1), PlanRequest{GPUs: []int{4}}, NoSuchGPU, "there is no GPU 4, this box has only GPU 0", "`--gpus` with indices that `warden gpus` shows"},
 		"no such of 0": {Inventory{}, PlanRequest{GPUs: []int{0}}, NoSuchGPU, "there is no GPU 0, this box has none", "`warden up --demo` or `--device cpu`"},
-		"none at all":  {Inventory{}, PlanRequest{}, TooFew, "`--tp 1` needs 1 GPU, this box has 0", "`warden up --demo` or `--device cpu`"},
+		"none at all":  {Inventory{}, PlanRequest{}, TooFew, "a replica needs 1 GPU, this box has 0", "`warden up --demo` or `--device cpu`"},
 		"too many": {a4000s(4), PlanRequest{DP: 4, TP: 2}, TooFew, "`--dp 4 --tp 2` needs 8 GPUs, this box has 4",
 			"`--dp 2 --tp 2` or `--dp 4`"},
 		"too many replicas": {a4000s(2), PlanRequest{DP: 4}, TooFew, "`--dp 4` needs 4 GPUs, this box has 2", "`--dp 2`"},

@@ -12,7 +12,7 @@
 //   proc N PID MIB            a process; counts while PID lives
 //   topo A B LEVEL            PCIe distance of a pair, else 50
 //   nvlink A B COUNT          direct NVLinks
-//   switch N COUNT            NVLinks to an NVSwitch
+//   switch N N COUNT          NVLinks of a GPU (named twice) to an NVSwitch
 //   xid SEQ N CODE            an XID; delivered once, by rising SEQ
 //
 // Values hold no blanks; '_' in a name stands for one. Symbols are left out by
@@ -313,14 +313,6 @@ static int pair_value(const char *word, int a, int b, int otherwise) {
 	return p.value;
 }
 
-struct uplinks { int index, count; };
-static int find_uplinks(char *line, void *arg) {
-	struct uplinks *u = arg;
-	int index, count;
-	if (sscanf(line, "switch %d %d", &index, &count) == 2 && index == u->index) u->count = count;
-	return 0;
-}
-
 nvmlReturn_t nvmlDeviceGetTopologyCommonAncestor(nvmlDevice_t a, nvmlDevice_t b, nvmlGpuTopologyLevel_t *level) {
 	BEGIN(index_of(a));
 	*level = (nvmlGpuTopologyLevel_t)pair_value("topo", index_of(a), index_of(b), NVML_TOPOLOGY_SYSTEM);
@@ -337,9 +329,7 @@ static int far_end(int index, unsigned int link) {
 		if (link < next + (unsigned int)count) return peer;
 		next += (unsigned int)count;
 	}
-	struct uplinks u = {index, 0};
-	each_line(find_uplinks, &u);
-	return link < next + (unsigned int)u.count ? -2 : -1;
+	return link < next + (unsigned int)pair_value("switch", index, index, 0) ? -2 : -1;
 }
 
 nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t d, unsigned int link, nvmlEnableState_t *active) {

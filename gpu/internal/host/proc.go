@@ -1,4 +1,4 @@
-package gpu
+package host
 
 import (
 	"bufio"
@@ -8,20 +8,20 @@ import (
 	"strings"
 )
 
-// people names the processes on a GPU from a root file system (the real one is
+// People names the processes on a GPU from a root file system (the real one is
 // os.DirFS("/")). It reads /etc/passwd itself: os/user asks the name service,
 // which may wait for a network, and one process's owner is not worth that.
-type people struct{ root fs.FS }
+type People struct{ Root fs.FS }
 
-// identify fills in name and user of a PID. Both stay empty when /proc does
+// Identify fills in name and user of a PID. Both stay empty when /proc does
 // not show the process: it ended, or lives in another PID namespace.
-func (p people) identify(pid int) (name, user string) {
+func (p People) Identify(pid int) (name, user string) {
 	dir := "proc/" + strconv.Itoa(pid) + "/"
-	comm, err := fs.ReadFile(p.root, dir+"comm")
+	comm, err := fs.ReadFile(p.Root, dir+"comm")
 	if err != nil {
 		return "", ""
 	}
-	status, err := fs.ReadFile(p.root, dir+"status")
+	status, err := fs.ReadFile(p.Root, dir+"status")
 	if err != nil {
 		return strings.TrimSpace(string(comm)), ""
 	}
@@ -33,8 +33,8 @@ func (p people) identify(pid int) (name, user string) {
 }
 
 // userName is the login name of a uid, or "uid 1001" when there is none.
-func (p people) userName(uid string) string {
-	passwd, err := fs.ReadFile(p.root, "etc/passwd")
+func (p People) userName(uid string) string {
+	passwd, err := fs.ReadFile(p.Root, "etc/passwd")
 	if err == nil {
 		lines := bufio.NewScanner(bytes.NewReader(passwd))
 		for lines.Scan() {

@@ -1,4 +1,7 @@
-package gpu
+// Package host reads what Linux knows about the devices and processes that
+// NVML only numbers: sysfs.go the NUMA node of a PCI device, proc.go the name
+// and owner of a PID. Everything takes a file system, so tests need no hardware.
+package host
 
 import (
 	"cmp"
@@ -9,9 +12,9 @@ import (
 	"strings"
 )
 
-// normalBusID turns NVML's 00000000:3B:00.0 into sysfs's 0000:3b:00.0: lower
+// NormalBusID turns NVML's 00000000:3B:00.0 into sysfs's 0000:3b:00.0: lower
 // case and a domain of four digits, more only where it needs more.
-func normalBusID(id string) string {
+func NormalBusID(id string) string {
 	id = strings.ToLower(strings.TrimSpace(id))
 	text, rest, ok := strings.Cut(id, ":")
 	domain, err := strconv.ParseUint(text, 16, 32)
@@ -21,16 +24,16 @@ func normalBusID(id string) string {
 	return fmt.Sprintf("%04x:%s", domain, rest)
 }
 
-// compareBusID orders as CUDA does: by domain, bus, device. Domains of more
+// CompareBusID orders as CUDA does: by domain, bus, device. Domains of more
 // digits are greater numbers, hence the length first.
-func compareBusID(a, b string) int {
+func CompareBusID(a, b string) int {
 	return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
 }
 
-// numaOf reads a PCI device's NUMA node and that node's CPUs from sysfs (root
+// NUMA reads a PCI device's NUMA node and that node's CPUs from sysfs (root
 // is /sys). node is -1 and cpus nil when the kernel does not say, which is
 // normal on a box with one node.
-func numaOf(root fs.FS, busID string) (node int, cpus []int) {
+func NUMA(root fs.FS, busID string) (node int, cpus []int) {
 	dir := "bus/pci/devices/" + busID + "/"
 	text, err := fs.ReadFile(root, dir+"numa_node")
 	if err != nil {
@@ -85,9 +88,9 @@ func parseCPUList(text string) ([]int, error) {
 	return slices.Compact(cpus), nil
 }
 
-// intersect keeps the CPUs that are also in allowed; both are sorted. nil when
+// Intersect keeps the CPUs that are also in allowed; both are sorted. nil when
 // none is left, so that nobody pins to an empty set.
-func intersect(cpus, allowed []int) []int {
+func Intersect(cpus, allowed []int) []int {
 	var kept []int
 	for _, cpu := range cpus {
 		if _, ok := slices.BinarySearch(allowed, cpu); ok {

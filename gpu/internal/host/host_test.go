@@ -1,4 +1,4 @@
-package gpu
+package host
 
 import (
 	"slices"
@@ -16,7 +16,7 @@ func TestNormalBusID(t *testing.T) {
 		"":                 "",
 		"nonsense":         "nonsense",
 	} {
-		if got := normalBusID(in); got != want {
+		if got := NormalBusID(in); got != want {
 			t.Errorf("%q: got %q, want %q", in, got, want)
 		}
 	}
@@ -24,7 +24,7 @@ func TestNormalBusID(t *testing.T) {
 
 func TestBusIDOrder(t *testing.T) {
 	ids := []string{"10000:01:00.0", "0000:af:00.0", "0001:01:00.0", "0000:3b:00.0", "0000:0a:00.0"}
-	slices.SortFunc(ids, compareBusID)
+	slices.SortFunc(ids, CompareBusID)
 	want := []string{"0000:0a:00.0", "0000:3b:00.0", "0000:af:00.0", "0001:01:00.0", "10000:01:00.0"}
 	if !slices.Equal(ids, want) {
 		t.Errorf("got %v, want %v", ids, want)
@@ -36,8 +36,8 @@ func FuzzNormalBusID(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, id string) {
-		once := normalBusID(id)
-		if twice := normalBusID(once); twice != once {
+		once := NormalBusID(id)
+		if twice := NormalBusID(once); twice != once {
 			t.Errorf("%q became %q and then %q", id, once, twice)
 		}
 	})
@@ -61,7 +61,7 @@ func TestNUMA(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			node, cpus := numaOf(test.fs, "0000:3b:00.0")
+			node, cpus := NUMA(test.fs, "0000:3b:00.0")
 			if node != test.node || !slices.Equal(cpus, test.cpus) {
 				t.Errorf("got %d, %v, want %d, %v", node, cpus, test.node, test.cpus)
 			}
@@ -107,17 +107,17 @@ func FuzzParseCPUList(f *testing.F) {
 }
 
 func TestIntersect(t *testing.T) {
-	if got := intersect([]int{0, 2, 4}, []int{1, 2, 3, 4}); !slices.Equal(got, []int{2, 4}) {
+	if got := Intersect([]int{0, 2, 4}, []int{1, 2, 3, 4}); !slices.Equal(got, []int{2, 4}) {
 		t.Errorf("got %v", got)
 	}
-	if got := intersect([]int{0}, []int{1}); got != nil {
+	if got := Intersect([]int{0}, []int{1}); got != nil {
 		t.Errorf("nothing in common gives %v, want nil", got)
 	}
 }
 
 func TestPeople(t *testing.T) {
 	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
-	who := people{root: fstest.MapFS{
+	who := People{Root: fstest.MapFS{
 		"etc/passwd":     file("root:x:0:0::/root:/bin/sh\nana:x:1000:1000::/home/ana:/bin/sh\n"),
 		"proc/10/comm":   file("VLLM::EngineCor\n"),
 		"proc/10/status": file("Name:\tpython\nUid:\t0\t1000\t0\t0\nGid:\t0\n"),
@@ -134,7 +134,7 @@ func TestPeople(t *testing.T) {
 		13: {"odd", ""},
 		14: {"", ""},
 	} {
-		if name, user := who.identify(pid); name != want[0] || user != want[1] {
+		if name, user := who.Identify(pid); name != want[0] || user != want[1] {
 			t.Errorf("pid %d: got %q, %q, want %q", pid, name, user, want)
 		}
 	}
