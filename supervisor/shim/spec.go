@@ -3,14 +3,13 @@ package shim
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"syscall"
 	"time"
 
+	"github.com/lm-warden/warden/supervisor/internal/jsonfile"
 	"github.com/lm-warden/warden/supervisor/shim/proc"
 )
 
@@ -94,13 +93,13 @@ func ArgvHash(argv []string) string {
 }
 
 // WriteSpec puts the spec into dir, readable by this user only.
-func WriteSpec(dir string, s Spec) error { return writeJSON(filepath.Join(dir, specFile), s) }
+func WriteSpec(dir string, s Spec) error { return jsonfile.Write(filepath.Join(dir, specFile), s) }
 
 // takeSpec reads the spec of dir and removes it.
 func takeSpec(dir string) (Spec, error) {
 	var s Spec
 	path := filepath.Join(dir, specFile)
-	if err := readJSON(path, &s); err != nil {
+	if err := jsonfile.Read(path, &s); err != nil {
 		return s, err
 	}
 	if err := os.Remove(path); err != nil {
@@ -115,51 +114,8 @@ func takeSpec(dir string) (Spec, error) {
 // ReadState reads the state in dir. The error wraps os.ErrNotExist when there is none.
 func ReadState(dir string) (State, error) {
 	var s State
-	err := readJSON(filepath.Join(dir, stateFile), &s)
+	err := jsonfile.Read(filepath.Join(dir, stateFile), &s)
 	return s, err
 }
 
-func writeState(dir string, s State) error { return writeJSON(filepath.Join(dir, stateFile), s) }
-
-// maxFile bounds what is read from a state or spec file: an environment is at most 2 MiB on Linux.
-const maxFile = 4 << 20
-
-func readJSON(path string, into any) error {
-	info, err := os.Stat(path)
-	if err != nil {
-		return err
-	}
-	if info.Size() > maxFile {
-		return fmt.Errorf("%s: %d bytes, more than any version of warden writes; delete it", path, info.Size())
-	}
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal(raw, into); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return nil
-}
-
-// writeJSON replaces path in one step, so that a reader sees the old or the new content, also after a crash of the
-// writer. It does not sync: after a crash of the machine the file is of another boot and means nothing.
-func writeJSON(path string, value any) error {
-	raw, err := json.MarshalIndent(value, "", "  ")
-	if err != nil {
-		return err
-	}
-	tmp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // created 0600
-	if err != nil {
-		return err
-	}
-	_, err = tmp.Write(append(raw, '\n'))
-	err = errors.Join(err, tmp.Close())
-	if err == nil {
-		err = os.Rename(tmp.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(tmp.Name()))
-	}
-	return nil
-}
+func writeState(dir string, s State) error { return jsonfile.Write(filepath.Join(dir, stateFile), s) }

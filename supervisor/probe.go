@@ -1,0 +1,223 @@
+package supervisor
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// prober asks one engine how it is, over HTTP on a unix socket or TCP.
+type prober struct {
+	base   string
+	client *http.Client
+}
+
+const (
+	// probeIdle: uvicorn, in front of vLLM, closes idle connections after 5 s; reusing one at that moment fails.
+	probeIdle      = 3 * time.Second
+	maxAnswer      = 1 << 20  // of anything but metrics, in bytes
+	maxMetrics     = 16 << 20 // vLLM's own are 100 kB
+	maxErrorInText = 300
+)
+
+// dialFunc connects to an address; tests replace it.
+type dialFunc func(ctx context.Context, network, address string) (net.Conn, error)
+
+// newProber understands "unix:/path" and "http://host:port".
+func newProber(address string, dial dialFunc) (*prober, error) {
+	if dial == nil {
+		dial = (&net.Dialer{}).DialContext
+	}
+	transport := &http.Transport{
+		IdleConnTimeout:    probeIdle,
+		DisableCompression: true,
+		DialContext:        dial,
+	}
+	p := &prober{base: strings.TrimSuffix(address, "/"), client: &http.Client{Transport: transport}}
+	if path, found := strings.CutPrefix(address, "unix:"); found {
+		if !strings.HasPrefix(path, "/") {
+			return nil, fmt.Errorf("engine address %q: the socket's path must be absolute", address)
+		}
+		p.base = "http://engine"
+		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx, "unix", path) }
+		return p, nil
+	}
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "http" || u.Host == "" {
+		return nil, fmt.Errorf("engine address %q: want unix:/path or http://host:port", address)
+	}
+	return p, nil
+}
+
+func (p *prober) close() { p.client.CloseIdleConnections() }
+
+// probeResult is one answer of /health, or why there was none.
+type probeResult struct {
+	status int
+	err    error
+}
+
+func (r probeResult) good() bool { return r.err == nil && r.status == http.StatusOK }
+
+// dead reports whether the engine said so itself: vLLM answers 503 once its core is known dead and never recovers.
+func (r probeResult) dead() bool { return r.err == nil && r.status == http.StatusServiceUnavailable }
+
+// refused reports whether nobody listens at the address.
+func (r probeResult) refused() bool { return refused(r.err) }
+
+func refused(err error) bool {
+	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, os.ErrNotExist)
+}
+
+func (r probeResult) String() string {
+	switch {
+	case r.err == nil:
+		return fmt.Sprintf("/health answers %d", r.status)
+	case errors.Is(r.err, context.DeadlineExceeded):
+		return "/health is slow"
+	}
+	return "/health fails: " + r.err.Error()
+}
+
+func (p *prober) health(ctx context.Context, limit time.Duration) probeResult {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	status, _, err := p.do(ctx, http.MethodGet, "/health", nil, maxAnswer)
+	return probeResult{status: status, err: err}
+}
+
+// served is what an engine says of one model it serves.
+type served struct {
+	ID          string `json:"id"`
+	MaxModelLen int    `json:"max_model_len"`
+}
+
+// models checks that the engine serves the name, which also proves that it is our engine that listens there.
+func (p *prober) models(ctx context.Context, name string) (served, error) {
+	var list struct {
+		Data []served `json:"data"`
+	}
+	if err := p.getJSON(ctx, "/v1/models", &list); err != nil {
+		return served{}, err
+	}
+	var names []string
+	for _, m := range list.Data {
+		if m.ID == name {
+			return m, nil
+		}
+		names = append(names, m.ID)
+	}
+	return served{}, fmt.Errorf("/v1/models lists %q, not %q", names, name)
+}
+
+// version is the engine's own, empty when it does not tell.
+func (p *prober) version(ctx context.Context) string {
+	var v struct {
+		Version string `json:"version"`
+	}
+	if p.getJSON(ctx, "/version", &v) != nil {
+		return ""
+	}
+	return v.Version
+}
+
+func (p *prober) getJSON(ctx context.Context, path string, into any) error {
+	status, body, err := p.do(ctx, http.MethodGet, path, nil, maxAnswer)
+	if err != nil {
+		return err
+	}
+	if status != http.StatusOK {
+		return fmt.Errorf("%s answers %d: %s", path, status, shorten(body))
+	}
+	if err := json.Unmarshal(body, into); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+// ask has the engine work: one token, or one embedding where the model makes no text. A model without a chat template
+// refuses chats but can be served through completions.
+func (p *prober) ask(ctx context.Context, model string) error {
+	attempts := []struct {
+		path string
+		body map[string]any
+	}{
+		{"/v1/chat/completions", map[string]any{"model": model, "max_tokens": 1, "temperature": 0,
+			"messages": []map[string]string{{"role": "user", "content": "ping"}}}},
+		{"/v1/completions", map[string]any{"model": model, "max_tokens": 1, "temperature": 0, "prompt": "ping"}},
+		{"/v1/embeddings", map[string]any{"model": model, "input": "ping"}},
+	}
+	var errs []error
+	for _, a := range attempts {
+		body, err := json.Marshal(a.body)
+		if err != nil {
+			return err
+		}
+		status, answer, err := p.do(ctx, http.MethodPost, a.path, body, maxAnswer)
+		if err != nil {
+			return fmt.Errorf("%s: %w", a.path, err)
+		}
+		if status == http.StatusOK {
+			return nil
+		}
+		errs = append(errs, fmt.Errorf("%s answers %d: %s", a.path, status, shorten(answer)))
+		if status != http.StatusBadRequest && status != http.StatusNotFound {
+			break // not a question of which API the model has
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (p *prober) metrics(ctx context.Context, engine Engine) (EngineStats, error) {
+	status, body, err := p.do(ctx, http.MethodGet, "/metrics", nil, maxMetrics)
+	if err != nil {
+		return EngineStats{}, err
+	}
+	if status != http.StatusOK {
+		return EngineStats{}, fmt.Errorf("/metrics answers %d", status)
+	}
+	return engine.ParseStats(bytes.NewReader(body), time.Now())
+}
+
+func (p *prober) do(ctx context.Context, method, path string, body []byte, limit int64) (int, []byte, error) {
+	req, err := http.NewRequestWithContext(ctx, method, p.base+path, bytes.NewReader(body))
+	if err != nil {
+		return 0, nil, err
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := p.client.Do(req)
+	if err != nil {
+		return 0, nil, withoutURL(err)
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, limit))
+	return resp.StatusCode, answer, err
+}
+
+// withoutURL drops the invented host from an error's text: it would only puzzle.
+func withoutURL(err error) error {
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		return u.Err
+	}
+	return err
+}
+
+func shorten(body []byte) string {
+	text := strings.Join(strings.Fields(string(body)), " ")
+	if len(text) > maxErrorInText {
+		text = strings.ToValidUTF8(text[:maxErrorInText], "") + "..."
+	}
+	return text
+}

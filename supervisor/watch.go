@@ -1,0 +1,216 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// watch probes one engine process for as long as it runs: attend asks how it is, measure reads its counters.
+type watch struct {
+	r          *replica
+	generation uint64
+	prober     *prober
+	ctx        context.Context
+	stop       context.CancelFunc
+	soon       chan struct{}
+}
+
+// startWatch watches the process, unless an order to end it came while it was being started.
+func (r *replica) startWatch() {
+	if !r.m.in(watched...) {
+		return
+	}
+	p, err := newProber(r.spec.Address, r.dial)
+	if err != nil {
+		panic(err) // New has checked the address
+	}
+	ctx, cancel := context.WithCancel(r.life)
+	w := &watch{r: r, generation: r.m.generation, prober: p, ctx: ctx, stop: cancel, soon: make(chan struct{}, 1)}
+	r.watch = w
+	r.tasks.Go(func() {
+		defer p.close()
+		w.attend()
+	})
+	r.tasks.Go(w.measure)
+}
+
+// hurry asks for a probe now.
+func (w *watch) hurry() {
+	select {
+	case w.soon <- struct{}{}:
+	default:
+	}
+}
+
+// tell posts an event of this process, unless it is no longer watched.
+func (w *watch) tell(ev event) { w.r.post(w.ctx, ev) }
+
+// attend asks for /health until it is good, then checks that the engine really works, then keeps asking.
+func (w *watch) attend() {
+	t := w.r.opts.Timing
+	var tracker healthTracker
+	failures := 0
+	pause := time.NewTimer(0) // the first probe comes at once: an adopted engine may be ready
+	defer pause.Stop()
+	for {
+		select {
+		case <-w.ctx.Done():
+			return
+		case <-pause.C:
+		case <-w.soon:
+		}
+		next := t.ProbeReady
+		switch now := w.r.snapshot(); {
+		case now.State == Starting:
+			if w.prober.health(w.ctx, t.ProbeSlow).good() {
+				w.tell(answers{})
+				next = 0
+			} else {
+				next = t.ProbeStarting
+			}
+		case now.State == Warming || (now.State == Suspect && now.ReadyAt.IsZero()):
+			failures = w.warmUp(failures)
+		default:
+			w.judge(&tracker, now.State)
+		}
+		pause.Reset(next)
+	}
+}
+
+// warmUp checks what readiness means beyond /health: the served name and one real answer. It returns the number of
+// failures in a row.
+func (w *watch) warmUp(failures int) int {
+	t := w.r.opts.Timing
+	if h := w.prober.health(w.ctx, t.ProbeSlow); h.dead() {
+		w.tell(dead{why: "the engine reports that its core is dead"})
+		return failures
+	}
+	err := w.tryFirst()
+	if err == nil {
+		w.tell(warm{})
+		return 0
+	}
+	if w.ctx.Err() != nil {
+		return failures
+	}
+	failures++
+	w.r.log.Warn("first request failed", "attempt", failures, "err", err)
+	if failures >= warmLimit {
+		w.tell(cold{why: fmt.Sprintf("the engine is up but does not work: %v", err)})
+	}
+	return failures
+}
+
+func (w *watch) tryFirst() error {
+	t := w.r.opts.Timing
+	short, cancel := context.WithTimeout(w.ctx, t.ProbeTimeout)
+	defer cancel()
+	name := w.name()
+	s, err := w.prober.models(short, name)
+	if err != nil {
+		return err
+	}
+	version := w.prober.version(short)
+	long, cancelLong := context.WithTimeout(w.ctx, t.WarmTimeout)
+	defer cancelLong()
+	if err := w.prober.ask(long, name); err != nil {
+		return err
+	}
+	w.tell(known{served: s, version: version})
+	return nil
+}
+
+// name is what the engine must answer to.
+func (w *watch) name() string {
+	if len(w.r.spec.ServedNames) > 0 {
+		return w.r.spec.ServedNames[0]
+	}
+	return w.r.spec.Model
+}
+
+// judge passes on what the tracker makes of one more answer, where the machine has a use for it.
+func (w *watch) judge(tracker *healthTracker, s State) {
+	result := w.prober.health(w.ctx, w.r.opts.Timing.ProbeSlow)
+	if w.ctx.Err() != nil {
+		return
+	}
+	ev := tracker.observe(result)
+	if ev == nil {
+		return
+	}
+	if _, well := ev.(healthy); well && s == Ready {
+		return // nothing new
+	}
+	w.tell(ev)
+}
+
+// measure reads the engine's counters and finds out when it hangs.
+func (w *watch) measure() {
+	t := w.r.opts.Timing
+	tick := time.NewTicker(t.ProbeReady)
+	defer tick.Stop()
+	var (
+		stall  stallTracker
+		canary chan error // nil = none is on its way
+		stats  EngineStats
+	)
+	for {
+		select {
+		case <-w.ctx.Done():
+			return
+		case err := <-canary:
+			canary = nil
+			if err == nil {
+				stall.answered(time.Now())
+				continue
+			}
+			if still := w.stalled(&stall, stats); still >= t.StallAfter && w.ctx.Err() == nil {
+				w.tell(hung{why: fmt.Sprintf("hangs: no progress for %s and a test request unanswered for %s",
+					span(still.Round(time.Second)), span(t.Canary))})
+			}
+		case <-tick.C:
+			if state := w.r.snapshot().State; state != Ready && state != Suspect && state != Draining {
+				continue
+			}
+			stats = w.read(stats)
+			if w.stalled(&stall, stats) >= t.StallAfter && canary == nil {
+				canary = w.sendCanary()
+			}
+		}
+	}
+}
+
+// read returns the engine's counters, or the old ones when it does not give them: their age tells.
+func (w *watch) read(old EngineStats) EngineStats {
+	ctx, cancel := context.WithTimeout(w.ctx, w.r.opts.Timing.ProbeTimeout)
+	defer cancel()
+	stats, err := w.prober.metrics(ctx, w.r.spec.Engine)
+	if err != nil {
+		return old
+	}
+	w.r.post(w.ctx, statsRead{generation: w.generation, stats: stats})
+	return stats
+}
+
+func (w *watch) stalled(s *stallTracker, stats EngineStats) time.Duration {
+	owes := w.r.snapshot().State == Suspect // it owes an answer to /health at least
+	return s.observe(w.r.opts.Work(w.r.spec.ID), stats, owes, time.Now())
+}
+
+// sendCanary asks for one token. The channel gets nil when any answer came in time.
+func (w *watch) sendCanary() chan error {
+	result := make(chan error, 1)
+	w.r.log.Warn("no progress while work is held; sending a test request")
+	w.r.tasks.Go(func() {
+		ctx, cancel := context.WithTimeout(w.ctx, w.r.opts.Timing.Canary)
+		defer cancel()
+		err := w.prober.ask(ctx, w.name())
+		if !errors.Is(err, context.DeadlineExceeded) && w.ctx.Err() == nil {
+			err = nil // refused, or answered with an error: not a hang, and /health tells the rest
+		}
+		result <- err
+	})
+	return result
+}
