@@ -76,26 +76,24 @@ func (id Identity) value(i int) uint64 { return id.scoped(id.Chain[i]) }
 
 // wait files an idle conversation under the histories that a request without
 // id would have to continue to belong to it: the latest request's; when that
-// ended badly, also the last good one's; when its last turn may grow, also the
-// one before.
+// ended badly, also those back to the last good one; when its last turn may
+// grow, also the one before.
 func (x *Index) wait(c *conversation) {
 	if c.inFlight > 0 {
 		return
 	}
 	last := c.turns() - 1
-	at := []int{last}
+	first := last
+	if c.open {
+		first = max(0, last-1)
+	}
 	if c.failed && c.settled > 0 {
-		at = append(at, c.settled-1)
+		first = min(first, c.settled-1)
 	}
-	if c.open && last > 0 {
-		at = append(at, last-1)
-	}
-	slices.Sort(at)
-	for _, i := range slices.Compact(at) {
-		if v, ok := c.value(i); ok {
-			c.waits = append(c.waits, v)
-			x.heads[v] = append(x.heads[v], c.number)
-		}
+	for i := max(first, c.base); i <= last; i++ {
+		v := c.values[i-c.base]
+		c.waits = append(c.waits, v)
+		x.heads[v] = append(x.heads[v], c.number)
 	}
 }
 

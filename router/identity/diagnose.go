@@ -168,7 +168,7 @@ func (ch Change) Explain(client string) Break {
 }
 
 func (ch Change) explainSystem(client string) Break {
-	where := fmt.Sprintf("near character %d of %d", ch.SystemAt, ch.SystemSize)
+	where := fmt.Sprintf("after character %d of %d", ch.SystemAt, ch.SystemSize)
 	switch ch.System {
 	case SystemNumbers:
 		fix := "move dates, times and counters from the system prompt to the newest user message"

@@ -55,17 +55,22 @@ const hasherBuffer = 4 << 10
 // that most text can be hashed as it stands.
 func (h *hasher) hashText(raw []byte) (uint64, int) {
 	if !hasVariants(raw) {
-		return xxhash.Sum64(raw), len(raw) - bytes.Count(raw, []byte{'\\'})
+		return xxhash.Sum64(raw), decodedLen(len(raw), bytes.Count(raw, []byte{'\\'}))
 	}
 	h.digest.Reset()
-	size := 0
+	size, slashes := 0, 0
 	for len(raw) > 0 {
 		h.buffer, raw = plainPart(h.buffer[:0], raw, hasherBuffer)
 		h.digest.Write(h.buffer)
 		size += len(h.buffer)
+		slashes += bytes.Count(h.buffer, []byte{'\\'})
 	}
-	return h.digest.Sum64(), size
+	return h.digest.Sum64(), decodedLen(size, slashes)
 }
+
+// decodedLen estimates the length of a text from its escaped form. Most
+// escapes are two bytes for one; a text of backslashes alone halves.
+func decodedLen(size, slashes int) int { return max(size-slashes, (size+1)/2) }
 
 // hasVariants reports whether raw may hold \uXXXX or \/, escapes for which
 // there is another way to write the same. It may say so wrongly.

@@ -13,8 +13,8 @@ type Limits struct {
 	// Turns kept per conversation, the newest 256, so that a rewind or a fork
 	// from an older turn is still recognised.
 	Turns int
-	// TotalTurns kept, 524,288: it is what bounds the memory, at about 45 bytes
-	// a turn and 500 a conversation, under 32 MiB in all.
+	// TotalTurns kept, 524,288. It bounds the memory to about 30 MiB, and 15 more
+	// if each conversation has a root of its own (TestIndexMemory).
 	TotalTurns int
 	// Idle time after which a conversation is forgotten, 60 minutes.
 	Idle time.Duration

@@ -1,0 +1,395 @@
+package identity
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+var testStart = time.Unix(1_800_000_000, 0)
+
+// turnsOf is the Identity of a request with these turns; the first one begins
+// a user turn, after that they alternate.
+func turnsOf(key string, root string, turns ...string) Identity {
+	var b strings.Builder
+	fmt.Fprintf(&b, `{"model":"m","system":%q,"messages":[`, root)
+	for i, text := range turns {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, `{"role":%q,"content":%q}`, []string{"user", "assistant"}[i%2], text)
+	}
+	b.WriteString(`]}`)
+	id := Identify(Request{Path: "/v1/messages"}, Scan("/v1/messages", []byte(b.String())))
+	if key != "" {
+		id.Key = newKey(key)
+	}
+	return id
+}
+
+// check verifies everything that an Index says twice.
+func (x *Index) check(t *testing.T) {
+	t.Helper()
+	through, total, roots := map[uint64]int{}, 0, map[uint64]int{}
+	for e := x.recent.Front(); e != nil; e = e.Next() {
+		c := e.Value.(*conversation)
+		if x.byKey[c.key] != c || x.byNum[c.number] != c || c.place != e || c.inFlight < 0 {
+			t.Fatalf("conversation %d is filed wrongly: %+v", c.number, c)
+		}
+		if len(c.values) > x.limits.Turns || c.settled > c.turns() {
+			t.Fatalf("conversation %d keeps %d turns, settled %d of %d", c.number, len(c.values), c.settled, c.turns())
+		}
+		for _, v := range c.values {
+			through[v]++
+			total++
+		}
+		if c.shape != nil {
+			roots[c.root]++
+		}
+		for _, v := range c.waits {
+			if !slices.Contains(x.heads[v], c.number) {
+				t.Fatalf("conversation %d does not wait where it says", c.number)
+			}
+		}
+		if (c.inFlight == 0 && len(c.values) > 0) != (len(c.waits) > 0) {
+			t.Fatalf("conversation %d: %d in flight, waits %v", c.number, c.inFlight, c.waits)
+		}
+	}
+	waits := 0
+	for v, numbers := range x.heads {
+		for _, n := range numbers {
+			waits++
+			if c := x.byNum[n]; c == nil || !slices.Contains(c.waits, v) {
+				t.Fatalf("a head names conversation %d, which does not wait there", n)
+			}
+		}
+		if len(numbers) == 0 {
+			t.Fatal("an empty head stayed")
+		}
+	}
+	for v, ref := range x.turns {
+		if int(ref.through) != through[v] {
+			t.Fatalf("%d conversations went through a turn, filed are %d", through[v], ref.through)
+		}
+	}
+	for root, ref := range x.roots {
+		if ref.conversations != roots[root] {
+			t.Fatalf("%d conversations have a root, filed are %d", roots[root], ref.conversations)
+		}
+	}
+	if len(x.turns) != len(through) || total != x.total || len(x.roots) != len(roots) ||
+		len(x.byKey) != x.Len() || len(x.byNum) != x.Len() || x.Len() > x.limits.Conversations {
+		t.Fatalf("counts: %d turns, %d/%d kept, %d roots, %d conversations", len(x.turns), x.total, total, len(x.roots), x.Len())
+	}
+}
+
+// Any series of requests leaves the Index consistent, and nothing in it once
+// all has expired.
+func FuzzIndex(f *testing.F) {
+	f.Add([]byte("\x00\x01\x02\x03\x04\x05\x06\x07"))
+	f.Add([]byte("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"))
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 4 {
+		seed := make([]byte, 400)
+		for i := range seed {
+			seed[i] = byte(rng.Uint32())
+		}
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, script []byte) {
+		if len(script) > 600 {
+			return
+		}
+		x := NewIndex(Limits{Conversations: 6, Turns: 4, TotalTurns: 18, Idle: time.Minute})
+		now := testStart
+		var flying []Resolution
+		finish := func(how Ending) {
+			x.Finish(flying[0], how, now)
+			flying = flying[1:]
+		}
+		for len(script) >= 4 {
+			op := binary.LittleEndian.Uint32(script)
+			script = script[4:]
+			now = now.Add(time.Duration(op&7) * time.Second)
+			if op>>3&1 == 1 && len(flying) > 0 {
+				finish(Ending(op >> 4 & 3 % 3))
+			}
+			key := ""
+			if op>>6&1 == 1 {
+				key = fmt.Sprint(op >> 7 & 7)
+			}
+			turns := make([]string, op>>10&7)
+			for i := range turns {
+				turns[i] = fmt.Sprint(op >> (13 + i) & 1)
+			}
+			id := turnsOf(key, fmt.Sprint(op>>21&1), turns...)
+			id.window = int(op >> 22 & 1)
+			r := x.Resolve(id, now)
+			if (r.Kind == KindNone) != r.Key.IsZero() {
+				t.Fatalf("%+v", r)
+			}
+			if key != "" && r.Key != id.Key {
+				t.Fatalf("the client's key was changed: %+v", r)
+			}
+			flying = append(flying, r)
+			x.check(t)
+		}
+		for len(flying) > 0 {
+			finish(Done)
+			x.check(t)
+		}
+		x.expire(now.Add(time.Hour))
+		x.check(t)
+		if x.Len() != 0 || len(x.turns)+len(x.heads)+len(x.roots)+x.total != 0 {
+			t.Fatalf("left: %d conversations, %d turns, %d heads, %d roots", x.Len(), len(x.turns), len(x.heads), len(x.roots))
+		}
+	})
+}
+
+func TestIndexForgets(t *testing.T) {
+	x := NewIndex(Limits{Idle: time.Hour})
+	first := x.Resolve(turnsOf("", "s", "a"), testStart)
+	x.Finish(first, Done, testStart.Add(time.Minute))
+	if r := x.Resolve(turnsOf("", "s", "a", "1", "b"), testStart.Add(60*time.Minute)); r.Kind != KindSame {
+		t.Errorf("after 59 idle minutes: %s", r.Kind)
+	} else {
+		x.Finish(r, Done, testStart.Add(60*time.Minute))
+	}
+	if r := x.Resolve(turnsOf("", "s", "a", "1", "b", "2", "c"), testStart.Add(120*time.Minute)); r.Kind != KindNew || r.RootKnown {
+		t.Errorf("after 60 idle minutes: %+v", r)
+	}
+	x.check(t)
+
+	x = NewIndex(Limits{Conversations: 2})
+	for _, name := range []string{"a", "b", "c"} {
+		x.Finish(x.Resolve(turnsOf(name, "s", name), testStart), Done, testStart)
+	}
+	if x.Len() != 2 || x.byKey[newKey("a")] != nil {
+		t.Errorf("the oldest of three is still among %d", x.Len())
+	}
+}
+
+// Memory has a bound: many long conversations push out the oldest.
+func TestIndexTotalTurns(t *testing.T) {
+	x := NewIndex(Limits{TotalTurns: 1000})
+	long := make([]string, 300)
+	for i := range long {
+		long[i] = fmt.Sprint(i)
+	}
+	for i := range 10 {
+		r := x.Resolve(turnsOf(fmt.Sprint(i), fmt.Sprint("root", i), long...), testStart)
+		x.Finish(r, Done, testStart)
+		x.check(t)
+	}
+	if x.total > 1000 || x.Len() != 3 {
+		t.Errorf("%d turns of %d conversations", x.total, x.Len())
+	}
+	// The newest 256 turns of 300 are kept, so turn 60 is, and turn 10 is not.
+	if r := x.Resolve(turnsOf("old", "root9", append(slices.Clone(long[:10]), "else")...), testStart); r.Kind != KindNew || !r.RootKnown {
+		t.Errorf("fork at turn 10: %+v", r)
+	}
+	if r := x.Resolve(turnsOf("fork", "root9", append(slices.Clone(long[:60]), "else")...), testStart); r.Kind != KindFork || r.SharedTurns != 60 {
+		t.Errorf("fork at turn 60: %+v", r)
+	}
+}
+
+// Equal content under another API key or model is another conversation.
+func TestIndexScope(t *testing.T) {
+	b := Scan("/v1/chat/completions", []byte(`{"model":"m","messages":[{"role":"user","content":"a"}]}`))
+	b2 := Scan("/v1/chat/completions", []byte(`{"model":"m","messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"role":"user","content":"c"}]}`))
+	x := NewIndex(Limits{})
+	req := Request{Path: "/v1/chat/completions", APIKeyID: "alice"}
+	x.Finish(x.Resolve(Identify(req, b), testStart), Done, testStart)
+	for _, other := range []Request{{Path: req.Path, APIKeyID: "bob"}, {Path: req.Path, APIKeyID: "alice", Model: "n"}} {
+		if r := x.Resolve(Identify(other, b2), testStart); r.Kind != KindNew || r.RootKnown {
+			t.Errorf("%+v: %+v", other, r)
+		}
+	}
+	if r := x.Resolve(Identify(req, b2), testStart); r.Kind != KindSame {
+		t.Errorf("the same client: %+v", r)
+	}
+}
+
+// Twins that started together and go on apart stay two conversations.
+func TestTwinsGoOnApart(t *testing.T) {
+	x := NewIndex(Limits{})
+	first, second := x.Resolve(turnsOf("", "s", "task"), testStart), x.Resolve(turnsOf("", "s", "task"), testStart)
+	x.Finish(first, Done, testStart)
+	x.Finish(second, Done, testStart)
+	a := x.Resolve(turnsOf("", "s", "task", "1", "go"), testStart)
+	b := x.Resolve(turnsOf("", "s", "task", "2", "go"), testStart)
+	if a.Kind != KindSame || b.Kind != KindSame || a.Key == b.Key || x.Len() != 2 {
+		t.Errorf("%+v\n%+v", a, b)
+	}
+}
+
+// A turn that failed or was cut off may be replaced without a new conversation.
+func TestReplaceFailedTurn(t *testing.T) {
+	for _, how := range []Ending{Done, Failed, Aborted} {
+		x := NewIndex(Limits{})
+		first := x.Resolve(turnsOf("", "s", "a"), testStart)
+		x.Finish(first, Done, testStart)
+		x.Finish(x.Resolve(turnsOf("", "s", "a", "1", "b"), testStart), how, testStart)
+		r := x.Resolve(turnsOf("", "s", "a", "1", "c"), testStart)
+		if same := r.Kind == KindSame && r.Key == first.Key; same == (how == Done) {
+			t.Errorf("after ending %d: %+v", how, r)
+		}
+		if how == Done && (r.Kind != KindRewind || r.From != first.Key) {
+			t.Errorf("after a good turn: %+v", r)
+		}
+	}
+}
+
+// A weak id joins what content cannot.
+func TestHint(t *testing.T) {
+	x := NewIndex(Limits{})
+	ask := func(turn string) Resolution {
+		id := turnsOf("", "s", turn)
+		id.Hint = newKey("loop")
+		r := x.Resolve(id, testStart)
+		x.Finish(r, Done, testStart)
+		return r
+	}
+	if a, b := ask("a"), ask("b"); a.Kind != KindNew || b.Kind != KindSame || a.Key != b.Key {
+		t.Errorf("%+v\n%+v", a, b)
+	}
+}
+
+// A beginning that many conversations share is no history to inherit.
+func TestPreamble(t *testing.T) {
+	for name, tt := range map[string]struct {
+		env      string
+		inherits int // of 20 conversations
+	}{
+		"short": {"directory: /src", preambleThrough - 1},
+		"long":  {strings.Repeat("example ", 2000), longPreambleFrom - 1},
+	} {
+		x := NewIndex(Limits{})
+		inherits := 0
+		for i := range 20 {
+			r := x.Resolve(turnsOf("", "s", tt.env, "ok", fmt.Sprint("task ", i)), testStart)
+			x.Finish(r, Done, testStart)
+			if !r.From.IsZero() {
+				inherits++
+			}
+		}
+		if inherits != tt.inherits || x.Len() != 20 {
+			t.Errorf("%s: %d of 20 inherit, want %d; %d conversations", name, inherits, tt.inherits, x.Len())
+		}
+		// Its own conversation still goes on.
+		if r := x.Resolve(turnsOf("", "s", tt.env, "ok", "task 7", "done", "more"), testStart); r.Kind != KindSame {
+			t.Errorf("%s: next turn is %+v", name, r)
+		}
+	}
+}
+
+// Random conversations whose turns change form as they age are always linked.
+func TestAgingKeepsHistory(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 11))
+	for round := range 300 {
+		history := make([]agingTurn, 2+rng.IntN(8))
+		for i := range history {
+			history[i] = randomTurn(rng, i)
+		}
+		a := Scan("/v1/messages", writeAged(rng, history[:len(history)-1]))
+		b := Scan("/v1/messages", writeAged(rng, history))
+		if !a.Valid || !b.Valid || a.Root != b.Root || !slices.Equal(a.Chain, b.Chain[:len(a.Chain)]) {
+			t.Fatalf("round %d: %x is not the beginning of %x", round, a.Chain, b.Chain)
+		}
+	}
+}
+
+type agingTurn struct {
+	role  string
+	texts []string
+	tool  string
+}
+
+func randomTurn(rng *rand.Rand, i int) agingTurn {
+	turn := agingTurn{role: []string{"user", "assistant"}[i%2]}
+	for range 1 + rng.IntN(3) {
+		turn.texts = append(turn.texts, strings.Repeat([]string{"a\n", "é", "\"q\"", "\\", "😀/", "\x1b["}[rng.IntN(6)], 1+rng.IntN(2000)))
+	}
+	if rng.IntN(2) == 0 {
+		turn.tool = fmt.Sprint("tool", rng.IntN(3))
+	}
+	return turn
+}
+
+// writeAged writes a history with everything at random that clients change.
+func writeAged(rng *rand.Rand, history []agingTurn) []byte {
+	maybe := func(s string) string {
+		if rng.IntN(2) == 0 {
+			return s
+		}
+		return ""
+	}
+	text := func(s string) string {
+		q := quote(s)
+		if rng.IntN(2) == 0 {
+			q = strings.ReplaceAll(strings.ReplaceAll(q, "é", `\u00e9`), "/", `\/`)
+		}
+		return q
+	}
+	var messages []string
+	for _, turn := range history {
+		var parts []string
+		if turn.role == "assistant" && rng.IntN(2) == 0 {
+			parts = append(parts, `{"type":"thinking","thinking":"hm","signature":"s"}`)
+		}
+		for _, s := range turn.texts {
+			parts = append(parts, `{`+maybe(`"cache_control":{"type":"ephemeral"},`)+`"type":"text","text":`+text(s)+`}`)
+		}
+		if turn.tool != "" && turn.role == "assistant" {
+			args := []string{`{"a":1,"b":"x"}`, `{ "b":"x", "a":1 }`}[rng.IntN(2)]
+			parts = append(parts, fmt.Sprintf(`{"type":"tool_use","id":"t%d","name":%q,"input":%s}`, rng.IntN(9), turn.tool, args))
+		}
+		content := "[" + strings.Join(parts, ",") + "]"
+		if len(parts) == 1 && len(turn.texts) == 1 && rng.IntN(2) == 0 {
+			content = text(turn.texts[0])
+		}
+		members := []string{`"role":"` + turn.role + `"`, `"content":` + content}
+		if rng.IntN(2) == 0 {
+			slices.Reverse(members)
+		}
+		messages = append(messages, `{`+maybe(`"id":"msg_1",`)+strings.Join(members, ",")+`}`)
+	}
+	return []byte(`{"model":"m",` + maybe(`"stream":true,`) + `"messages":[` + strings.Join(messages, ",") + `],"system":"s"}`)
+}
+
+// The bound on memory that Limits documents, at its defaults.
+func TestIndexMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("fills an Index to its limits")
+	}
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	x := NewIndex(Limits{})
+	shapes := make([]*shape, 500)
+	for i := range shapes {
+		shapes[i] = &shape{blocks: make([]uint32, 50), tools: make([]toolPrint, 25)}
+	}
+	rng := rand.New(rand.NewPCG(3, 4))
+	for i := range 12_000 {
+		id := Identity{Key: newKey(fmt.Sprint(i)), Class: Main, Root: uint64(i % len(shapes)), Chain: make([]uint64, 60)}
+		id.print = print{shape: shapes[i%len(shapes)], ends: make([]int, 60)}
+		for j := range id.Chain {
+			id.Chain[j] = rng.Uint64()
+		}
+		x.Finish(x.Resolve(id, testStart), Done, testStart)
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	used := float64(after.HeapAlloc-before.HeapAlloc) / (1 << 20)
+	t.Logf("%d conversations, %d turns: %.1f MiB", x.Len(), x.total, used)
+	if used > 30 {
+		t.Errorf("%.1f MiB, documented are 30", used)
+	}
+	runtime.KeepAlive(x)
+}
