@@ -221,6 +221,7 @@ func (f *fixture) stop() {
 		_ = e.server.Close()
 	}
 	f.client.CloseIdleConnections()
+	elapse(time.Second) // net/http lingers 500 ms on connections that it cuts
 	for _, e := range f.engines {
 		if held, _ := f.router.Work(e.id); held != 0 {
 			f.t.Errorf("%s holds %d turns at the end", e.id, held)
