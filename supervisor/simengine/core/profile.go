@@ -18,8 +18,10 @@ type Profile struct {
 	ModelLen int
 	// Load is how long a start takes until the engine serves.
 	Load time.Duration
-	// HostTokensPerSecond is the load rate from host memory.
-	HostTokensPerSecond float64
+	// TokenBytes is the size of one token's KV in bytes.
+	TokenBytes int
+	// HostBytesPerSecond is the rate of loads from host memory.
+	HostBytesPerSecond float64
 	// WeightsGiB is what the start-up log claims as the size of the weights.
 	WeightsGiB float64
 }
@@ -36,7 +38,7 @@ func Profiles() []Profile {
 				Frontend: 5 * time.Millisecond,
 			},
 			BlockSize: 16, Blocks: 2500, ModelLen: 262_144,
-			Load: 3 * time.Second, HostTokensPerSecond: 170_000, WeightsGiB: 7.56,
+			Load: 3 * time.Second, TokenBytes: 147_456, HostBytesPerSecond: 25e9, WeightsGiB: 7.56,
 		},
 		{
 			// One NVIDIA RTX A4000 (16 GiB) with Qwen3-4B-Instruct-2507 in bf16.
@@ -45,7 +47,7 @@ func Profiles() []Profile {
 			// (2 × 36 layers × 8 heads × 128 × 2 B); about 5.5 GiB are left of
 			// 16 GiB × 0.92 after weights and graphs, hence 40,000 tokens. 2250
 			// blocks instead give the 36,000 of the first simulation of this
-			// machine. Host loads: 12 GB/s over PCIe 4.0 × 16, so 12e9/147456.
+			// machine. Host loads: 12 GB/s, about half of PCIe 4.0 × 16.
 			Name:   "a4000-qwen3-4b",
 			Source: "fitted to the reference measurement on 4 × RTX A4000, Qwen3-4B bf16, vLLM 0.26",
 			Cost: Cost{
@@ -54,7 +56,7 @@ func Profiles() []Profile {
 				Frontend: 60 * time.Millisecond,
 			},
 			BlockSize: 16, Blocks: 2500, ModelLen: 262_144,
-			Load: 45 * time.Second, HostTokensPerSecond: 81_000, WeightsGiB: 7.56,
+			Load: 45 * time.Second, TokenBytes: 147_456, HostBytesPerSecond: 12e9, WeightsGiB: 7.56,
 		},
 		{
 			// The random 4-layer "heavy" model of the real-engine tests on one
@@ -68,12 +70,13 @@ func Profiles() []Profile {
 				PerToken: 250_000, Frontend: 3 * time.Millisecond,
 			},
 			BlockSize: 32, Blocks: 313, ModelLen: 32_768,
-			Load: 28 * time.Second, WeightsGiB: 0.02,
+			// 4 layers × 2 × 2 heads × 64 × 4 B.
+			Load: 28 * time.Second, TokenBytes: 4_096, WeightsGiB: 0.02,
 		},
 		{
 			Name:      "instant",
 			Source:    "no time passes: for tests of what is answered, not when",
-			BlockSize: 16, Blocks: 2500, ModelLen: 262_144, WeightsGiB: 7.56,
+			BlockSize: 16, Blocks: 2500, ModelLen: 262_144, TokenBytes: 147_456, WeightsGiB: 7.56,
 		},
 	}
 }

@@ -1,0 +1,106 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+)
+
+// apiError is an error as vLLM puts it on the wire.
+type apiError struct {
+	Status  int
+	Type    string
+	Message string
+	Param   string
+}
+
+// Error implements error.
+func (e *apiError) Error() string { return e.Message }
+
+// engineDead is vLLM's text when EngineCore has died.
+const engineDead = "EngineCore encountered an issue. See stack trace (above) for the root cause."
+
+func errEngineDead() *apiError {
+	return &apiError{Status: http.StatusInternalServerError, Type: "InternalServerError", Message: engineDead}
+}
+
+func badRequest(param, format string, args ...any) *apiError {
+	return &apiError{Status: http.StatusBadRequest, Type: "BadRequestError", Param: param, Message: fmt.Sprintf(format, args...)}
+}
+
+type errorInfo struct {
+	Message string  `json:"message"`
+	Type    string  `json:"type"`
+	Param   *string `json:"param"`
+	Code    int     `json:"code"`
+}
+
+// openAI is the body of the error on all routes but Anthropic's.
+func (e *apiError) openAI() any {
+	info := errorInfo{Message: e.Message, Type: e.Type, Code: e.Status}
+	if e.Param != "" {
+		info.Param = &e.Param
+	}
+	return map[string]errorInfo{"error": info}
+}
+
+// anthropic is the body of the error on /v1/messages.
+func (e *apiError) anthropic() any {
+	return map[string]any{"type": "error", "error": map[string]string{"type": e.Type, "message": e.Message}}
+}
+
+func failOpenAI(w http.ResponseWriter, e *apiError)    { writeJSON(w, e.Status, e.openAI()) }
+func failAnthropic(w http.ResponseWriter, e *apiError) { writeJSON(w, e.Status, e.anthropic()) }
+
+// encode writes JSON as pydantic does: no escaping of HTML.
+func encode(v any) []byte {
+	var buf bytes.Buffer
+	encoder := json.NewEncoder(&buf)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil {
+		// All wire types of this package marshal; only a bug gets here.
+		return []byte(`{"error":{"message":"cannot encode the answer","type":"InternalServerError","param":null,"code":500}}`)
+	}
+	return bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(encode(v)) // a client that left is no error of the engine
+}
+
+// readBody decodes a JSON body. Its errors are vLLM's validation errors, which
+// have the OpenAI shape on every route.
+func readBody(w http.ResponseWriter, r *http.Request, into any) *apiError {
+	invalid := func(kind, message string) *apiError {
+		return &apiError{
+			Status: http.StatusBadRequest, Type: "Bad Request", Param: "body",
+			Message: fmt.Sprintf("[{'type': '%s', 'loc': 'body', 'msg': '%s'}]", kind, message),
+		}
+	}
+	media, _, _ := strings.Cut(strings.ToLower(r.Header.Get("Content-Type")), ";")
+	if strings.TrimSpace(media) != "application/json" {
+		return &apiError{Status: http.StatusBadRequest, Type: "Bad Request", Message: "[\"Unsupported Media Type: Only 'application/json' is allowed\"]"}
+	}
+	var raw bytes.Buffer
+	if _, err := raw.ReadFrom(http.MaxBytesReader(w, r.Body, maxBody)); err != nil {
+		return invalid("body", "cannot read the body")
+	}
+	if !json.Valid(raw.Bytes()) {
+		return invalid("json_invalid", "JSON decode error")
+	}
+	if err := json.Unmarshal(raw.Bytes(), into); err != nil {
+		return invalid("value_error", err.Error())
+	}
+	return nil
+}
+
+func missing(field string) *apiError {
+	return &apiError{
+		Status: http.StatusBadRequest, Type: "Bad Request", Param: "body." + field,
+		Message: fmt.Sprintf("[{'type': 'missing', 'loc': 'body.%s', 'msg': 'Field required'}]", field),
+	}
+}

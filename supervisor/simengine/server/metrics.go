@@ -1,0 +1,256 @@
+package server
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/lm-warden/warden/supervisor/simengine/core"
+)
+
+// recorder keeps the counts behind /metrics (vllm/v1/metrics/loggers.py). Its
+// gauges change only when the engine takes a step, so they stand still when it
+// hangs, as vLLM's do.
+type recorder struct {
+	dialect Dialect
+	labels  labels
+	info    labels // of cache_config_info
+	host    bool   // a second tier exists
+	created time.Time
+
+	mu         sync.Mutex
+	stats      core.Stats
+	prompt     promptCounts
+	generated  uint64
+	finishes   map[string]uint64
+	rejections uint64
+	histograms histograms
+}
+
+type promptCounts struct{ total, local, host uint64 }
+
+// histograms are named after vLLM's metrics.
+type histograms struct {
+	promptTokens, generationTokens, iterationTokens, maxGenerationTokens *histogram
+	paramsN, paramsMaxTokens, preemptions, prefillComputed               *histogram
+	timeToFirstToken, interTokenLatency, timePerOutputToken              *histogram
+	endToEnd, queue, inference, prefill, decode                          *histogram
+}
+
+// The bucket families of vllm/v1/metrics/buckets.py.
+var (
+	latencyBuckets    = []float64{0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680}
+	firstTokenBuckets = []float64{0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560}
+	interTokenBuckets = []float64{0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80}
+	iterationBuckets  = []float64{1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384}
+	paramsNBuckets    = []float64{1, 2, 5, 10, 20}
+	preemptionBuckets = []float64{1, 2, 3, 4, 5, 10, 20}
+)
+
+// tokenBuckets is the series 1, 2, 5, 10, 20, ... up to the context length.
+func tokenBuckets(limit int) []float64 {
+	var out []float64
+	for scale := 1; ; scale *= 10 {
+		for _, m := range []int{1, 2, 5} {
+			if m*scale > limit {
+				return out
+			}
+			out = append(out, float64(m*scale))
+		}
+	}
+}
+
+func newRecorder(o Options, cfg core.Config, now time.Time) *recorder {
+	tokens := tokenBuckets(cfg.MaxModelLen)
+	size := cfg.Blocks * cfg.BlockSize
+	return &recorder{
+		dialect: o.Dialect,
+		labels:  labels{"engine": "0", "model_name": o.Served[0]},
+		info: labels{
+			"engine": "0", "block_size": fmt.Sprint(cfg.BlockSize), "num_gpu_blocks": fmt.Sprint(cfg.Blocks),
+			"kv_cache_size_tokens":     fmt.Sprint(size),
+			"kv_cache_max_concurrency": fmt.Sprint(float64(size) / float64(cfg.MaxModelLen)),
+			"enable_prefix_caching":    title(!cfg.NoPrefixCache), "cache_dtype": "auto", "gpu_memory_utilization": "0.92",
+			"prefix_caching_hash_algo": "sha256",
+		},
+		host: cfg.Host.Tokens > 0, created: now,
+		finishes: make(map[string]uint64),
+		histograms: histograms{
+			promptTokens: newHistogram(tokens), generationTokens: newHistogram(tokens),
+			iterationTokens: newHistogram(iterationBuckets), maxGenerationTokens: newHistogram(tokens),
+			paramsN: newHistogram(paramsNBuckets), paramsMaxTokens: newHistogram(tokens),
+			preemptions: newHistogram(preemptionBuckets), prefillComputed: newHistogram(tokens),
+			timeToFirstToken: newHistogram(firstTokenBuckets), interTokenLatency: newHistogram(interTokenBuckets),
+			timePerOutputToken: newHistogram(interTokenBuckets),
+			endToEnd:           newHistogram(latencyBuckets), queue: newHistogram(latencyBuckets), inference: newHistogram(latencyBuckets),
+			prefill: newHistogram(latencyBuckets), decode: newHistogram(latencyBuckets),
+		},
+	}
+}
+
+// title spells a bool as Python does.
+func title(b bool) string {
+	if b {
+		return "True"
+	}
+	return "False"
+}
+
+func (m *recorder) state(stats core.Stats) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.stats = stats
+}
+
+// step counts a finished step. iteration_tokens_total moves only when a token
+// was emitted; a long prompt that prefills alone moves nothing here.
+func (m *recorder) step(st core.Step) {
+	if len(st.Tokens) == 0 {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	total := len(st.Tokens)
+	m.generated += uint64(len(st.Tokens))
+	for _, ev := range st.Tokens {
+		if p := ev.Prefill; p != nil {
+			total += p.Prompt
+			m.prompt.total += uint64(p.Prompt)
+			m.prompt.local += uint64(p.Local)
+			m.prompt.host += uint64(p.Host)
+		}
+	}
+	m.histograms.iterationTokens.observe(float64(total))
+}
+
+// token observes the latency of one token of a live request.
+func (m *recorder) token(c *choice, ev core.TokenEvent, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if ev.Prefill != nil {
+		m.histograms.timeToFirstToken.observe(now.Sub(c.queued).Seconds())
+		m.histograms.prefillComputed.observe(float64(ev.Prefill.Prompt - ev.Prefill.Cached()))
+	} else {
+		m.histograms.interTokenLatency.observe(now.Sub(c.lastToken).Seconds())
+	}
+	c.lastToken = now
+}
+
+// finished counts a request that ended by itself.
+func (m *recorder) finished(c *choice, ev core.TokenEvent) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	h, t := &m.histograms, ev.Timing
+	tokens := ev.Index + 1
+	m.finishes[string(ev.Reason)]++
+	h.promptTokens.observe(float64(c.generation.prompt))
+	h.generationTokens.observe(float64(tokens))
+	h.maxGenerationTokens.observe(float64(tokens))
+	h.paramsN.observe(float64(c.samples))
+	h.paramsMaxTokens.observe(float64(c.maxTokens))
+	h.preemptions.observe(float64(t.Preemptions))
+	h.endToEnd.observe(t.Last.Sub(t.Queued).Seconds())
+	h.queue.observe(t.Scheduled.Sub(t.Queued).Seconds())
+	h.inference.observe(t.Last.Sub(t.Scheduled).Seconds())
+	h.prefill.observe(t.First.Sub(t.Scheduled).Seconds())
+	h.decode.observe(t.Last.Sub(t.First).Seconds())
+	perToken := 0.0
+	if tokens > 1 {
+		perToken = t.Last.Sub(t.First).Seconds() / float64(tokens-1)
+	}
+	h.timePerOutputToken.observe(perToken)
+}
+
+func (m *recorder) aborted() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.finishes["abort"]++
+}
+
+func (m *recorder) rejected() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.rejections++
+}
+
+func (s *Server) serveMetrics(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; version=1.0.0; charset=utf-8")
+	var b strings.Builder
+	s.metrics.write(&b)
+	_, _ = w.Write([]byte(b.String()))
+}
+
+// write puts out vLLM's families in its order.
+func (m *recorder) write(b *strings.Builder) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := exposition{b: b, created: m.created}
+	l, st, h := m.labels, m.stats, &m.histograms
+	e.gauge("vllm:num_requests_running", "Number of requests in model execution batches.", value{l, float64(st.Running)})
+	e.gauge("vllm:num_requests_waiting", "Number of requests waiting to be processed.", value{l, float64(st.Waiting)})
+	e.gauge("vllm:num_requests_waiting_by_reason", "Number of waiting requests by reason.",
+		value{l.with("reason", "capacity"), float64(st.Waiting - st.Deferred)}, value{l.with("reason", "deferred"), float64(st.Deferred)})
+	e.gauge("vllm:engine_sleep_state", "Engine sleep state; awake = 0 means engine is sleeping; awake = 1 means engine is awake.",
+		value{l.with("sleep_state", "awake"), 1}, value{l.with("sleep_state", "weights_offloaded"), 0}, value{l.with("sleep_state", "discard_all"), 0})
+	e.gauge("vllm:kv_cache_usage_perc", "KV-cache usage. 1 means 100 percent usage.", value{l, st.KVUsed})
+	e.counter("vllm:prefix_cache_queries", "Prefix cache queries, in terms of number of queried tokens.", value{l, float64(st.PrefixQueries)})
+	e.counter("vllm:prefix_cache_hits", "Prefix cache hits, in terms of number of cached tokens.", value{l, float64(st.PrefixHits)})
+	e.counter("vllm:external_prefix_cache_queries", "External prefix cache queries from KV connector cross-instance cache sharing, in terms of number of queried tokens.", value{l, float64(st.HostQueries)})
+	e.counter("vllm:external_prefix_cache_hits", "External prefix cache hits from KV connector cross-instance cache sharing, in terms of number of cached tokens.", value{l, float64(st.HostHits)})
+	e.counter("vllm:mm_cache_queries", "Multi-modal cache queries, in terms of number of queried items.", value{l, 0})
+	e.counter("vllm:mm_cache_hits", "Multi-modal cache hits, in terms of number of cached items.", value{l, 0})
+	e.counter("vllm:num_preemptions", "Cumulative number of preemption from the engine.", value{l, float64(st.Preemptions)})
+	m.writePrompts(&e)
+	e.counter("vllm:generation_tokens", "Number of generation tokens processed.", value{l, float64(m.generated)})
+	var finishes []value
+	for _, reason := range []string{"stop", "length", "abort", "error", "repetition"} {
+		finishes = append(finishes, value{l.with("finished_reason", reason), float64(m.finishes[reason])})
+	}
+	e.counter("vllm:request_success", "Count of successfully processed requests.", finishes...)
+	if m.dialect == V032 {
+		e.counter("vllm:admission_rejections", "Number of admission attempts rejected by a queue limit, by reason.",
+			value{labels{"model_name": l["model_name"], "reason": "max_num_queued_reqs"}, float64(m.rejections)},
+			value{labels{"model_name": l["model_name"], "reason": "max_num_queued_tokens"}, 0})
+	}
+	h.write(&e, l)
+	e.gauge("vllm:cache_config_info", "Information of the LLMEngine CacheConfig", value{m.info, 1})
+}
+
+func (m *recorder) writePrompts(e *exposition) {
+	l, p := m.labels, m.prompt
+	e.counter("vllm:prompt_tokens", "Number of prefill tokens processed.", value{l, float64(p.total)})
+	e.counter("vllm:prompt_tokens_by_source", "Number of prompt tokens by source.",
+		value{l.with("source", "local_compute"), float64(p.total - p.local - p.host)},
+		value{l.with("source", "local_cache_hit"), float64(p.local)}, value{l.with("source", "external_kv_transfer"), float64(p.host)})
+	e.counter("vllm:prompt_tokens_cached", "Number of cached prompt tokens (local + external).", value{l, float64(p.local + p.host)})
+	if m.dialect != V032 {
+		return
+	}
+	// Counted at admission, unlike the families above.
+	bySource := []value{{l.with("source", "device"), float64(m.stats.PrefixHits)}, {l.with("source", "host"), float64(m.stats.HostHits)}}
+	for _, source := range []string{"p2p", "disk", "external_unspecified"} {
+		bySource = append(bySource, value{l.with("source", source), 0})
+	}
+	e.counter("vllm:prompt_tokens_cached_by_source", "Prefix-cache hit tokens by the cache tier that supplied them.", bySource...)
+}
+
+func (h *histograms) write(e *exposition, l labels) {
+	e.histogram("vllm:request_prompt_tokens", "Number of prefill tokens processed.", l, h.promptTokens)
+	e.histogram("vllm:request_generation_tokens", "Number of generation tokens processed.", l, h.generationTokens)
+	e.histogram("vllm:iteration_tokens_total", "Histogram of number of tokens per engine_step.", l, h.iterationTokens)
+	e.histogram("vllm:request_max_num_generation_tokens", "Histogram of maximum number of requested generation tokens.", l, h.maxGenerationTokens)
+	e.histogram("vllm:request_params_n", "Histogram of the n request parameter.", l, h.paramsN)
+	e.histogram("vllm:request_params_max_tokens", "Histogram of the max_tokens request parameter.", l, h.paramsMaxTokens)
+	e.histogram("vllm:time_to_first_token_seconds", "Histogram of time to first token in seconds.", l, h.timeToFirstToken)
+	e.histogram("vllm:inter_token_latency_seconds", "Histogram of inter-token latency in seconds.", l, h.interTokenLatency)
+	e.histogram("vllm:request_time_per_output_token_seconds", "Histogram of time_per_output_token_seconds per request.", l, h.timePerOutputToken)
+	e.histogram("vllm:e2e_request_latency_seconds", "Histogram of e2e request latency in seconds.", l, h.endToEnd)
+	e.histogram("vllm:request_queue_time_seconds", "Histogram of time spent in WAITING phase for request.", l, h.queue)
+	e.histogram("vllm:request_inference_time_seconds", "Histogram of time spent in RUNNING phase for request.", l, h.inference)
+	e.histogram("vllm:request_prefill_time_seconds", "Histogram of time spent in PREFILL phase for request.", l, h.prefill)
+	e.histogram("vllm:request_decode_time_seconds", "Histogram of time spent in DECODE phase for request.", l, h.decode)
+	e.histogram("vllm:request_num_preemptions", "Histogram of the number of times a request was preempted.", l, h.preemptions)
+	e.histogram("vllm:request_prefill_kv_computed_tokens", "Histogram of new KV tokens computed during prefill (excluding cached tokens).", l, h.prefillComputed)
+}

@@ -1,0 +1,173 @@
+package server
+
+import (
+	"errors"
+
+	"github.com/lm-warden/warden/supervisor/simengine/prompt"
+)
+
+// event is one event of a response stream; fields that a kind of event does
+// not have are left out.
+type event struct {
+	Type      string       `json:"type"`
+	Sequence  int          `json:"sequence_number"`
+	Response  *responseOut `json:"response,omitempty"`
+	Output    *int         `json:"output_index,omitempty"`
+	Content   *int         `json:"content_index,omitempty"`
+	ItemID    string       `json:"item_id,omitempty"`
+	Item      *outputItem  `json:"item,omitempty"`
+	Part      *outputText  `json:"part,omitempty"`
+	Delta     *string      `json:"delta,omitempty"`
+	Text      *string      `json:"text,omitempty"`
+	Arguments *string      `json:"arguments,omitempty"`
+	Name      string       `json:"name,omitempty"`
+	Logprobs  []string     `json:"logprobs,omitempty"`
+}
+
+// responsesStream is the state of one stream: which output item is open.
+type responsesStream struct {
+	*responsesReply
+	*eventStream
+	t        *tracker
+	sequence int
+	output   int // index of the open item, or of the next
+	open     bool
+	kind     prompt.PieceKind
+	call     int
+	item     string // id of the open item
+	text     string // of the open item
+}
+
+func (a *responsesReply) stream(e *eventStream, g *generation) {
+	s := &responsesStream{responsesReply: a, eventStream: e, t: track(g)}
+	err := s.begin()
+	if err == nil {
+		err = s.tokens()
+	}
+	if err == nil {
+		err = s.finish()
+	}
+	var failure *apiError
+	if errors.As(err, &failure) {
+		e.write("error", encode(failure.openAI()))
+	}
+}
+
+// begin sends the two events that leave before the first token.
+func (s *responsesStream) begin() error {
+	initial := s.response()
+	for _, kind := range []string{"response.created", "response.in_progress"} {
+		if err := s.emit(event{Type: kind, Response: &initial}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *responsesStream) emit(ev event) error {
+	ev.Sequence = s.sequence
+	s.sequence++
+	return s.send(ev.Type, encode(ev))
+}
+
+// emitItem sends an event about the open item.
+func (s *responsesStream) emitItem(ev event) error {
+	output := s.output
+	ev.Output, ev.ItemID = &output, s.item
+	if s.kind == prompt.Content {
+		content := 0
+		ev.Content = &content
+	}
+	return s.emit(ev)
+}
+
+func (s *responsesStream) tokens() error {
+	for {
+		updates, err := s.t.generation.next(s.eventStream.request.Context())
+		if err != nil {
+			return ended(err)
+		}
+		for _, u := range updates {
+			for _, piece := range s.t.apply(u) {
+				if err := s.piece(piece); err != nil {
+					return err
+				}
+			}
+		}
+	}
+}
+
+func (s *responsesStream) piece(p prompt.Piece) error {
+	if p.Text == "" {
+		return nil
+	}
+	if p.Kind == prompt.CallStart || (p.Kind == prompt.Content && (!s.open || s.kind != prompt.Content)) {
+		if err := s.openItem(p); err != nil || p.Kind == prompt.CallStart {
+			return err
+		}
+	}
+	s.text += p.Text
+	kind := "response.output_text.delta"
+	if p.Kind == prompt.CallArguments {
+		kind = "response.function_call_arguments.delta"
+	}
+	return s.emitItem(event{Type: kind, Delta: &p.Text})
+}
+
+func (s *responsesStream) openItem(p prompt.Piece) error {
+	if err := s.closeItem(); err != nil {
+		return err
+	}
+	s.open, s.kind, s.call, s.text = true, p.Kind, p.Call, ""
+	item := s.messageItem("in_progress", "")
+	if p.Kind == prompt.CallStart {
+		item = s.callItem(s.t, p.Call, "in_progress", "")
+	}
+	s.item = item.ID
+	output := s.output
+	if err := s.emit(event{Type: "response.output_item.added", Output: &output, Item: &item}); err != nil {
+		return err
+	}
+	if p.Kind == prompt.CallStart {
+		return nil
+	}
+	part := newOutputText("")
+	return s.emitItem(event{Type: "response.content_part.added", Part: &part})
+}
+
+func (s *responsesStream) closeItem() error {
+	if !s.open {
+		return nil
+	}
+	s.open = false
+	var done []event
+	item := s.messageItem("completed", s.text)
+	if s.kind == prompt.Content {
+		part := newOutputText(s.text)
+		done = []event{
+			{Type: "response.output_text.done", Text: &s.text},
+			{Type: "response.content_part.done", Part: &part},
+		}
+	} else {
+		item = s.callItem(s.t, s.call, "completed", s.text)
+		done = []event{{Type: "response.function_call_arguments.done", Arguments: &s.text, Name: item.Name}}
+	}
+	for _, ev := range done {
+		if err := s.emitItem(ev); err != nil {
+			return err
+		}
+	}
+	output := s.output
+	s.output++
+	return s.emit(event{Type: "response.output_item.done", Output: &output, Item: &item})
+}
+
+// finish sends the whole response once more. vLLM calls it completed even
+// where its status is incomplete.
+func (s *responsesStream) finish() error {
+	if err := s.closeItem(); err != nil {
+		return err
+	}
+	final := s.completed(s.t)
+	return s.emit(event{Type: "response.completed", Response: &final})
+}

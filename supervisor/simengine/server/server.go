@@ -1,0 +1,285 @@
+package server
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/lm-warden/warden/supervisor/simengine/core"
+	"github.com/lm-warden/warden/supervisor/simengine/prompt"
+)
+
+// Options describe a simulated engine. The zero value answers at once as model
+// "simulated".
+type Options struct {
+	// Model is the repository or path that vLLM would load.
+	Model string
+	// Served are the names it answers to; the first is the reply's "model" and
+	// the metrics' label. Empty means Model.
+	Served []string
+	// Version is the reported version; SIMULATED is appended as a local part.
+	Version string
+	// Dialect selects the wire details of a vLLM version.
+	Dialect Dialect
+
+	Engine    core.Config
+	Tokenizer prompt.Tokenizer
+	// Seed makes the answers of engines differ.
+	Seed uint64
+	// Words is the mean length of an answer, in words; 0 means 40.
+	Words int
+
+	// PromptTokensDetails is --enable-prompt-tokens-details: without it chat,
+	// completions and messages do not report cached tokens.
+	PromptTokensDetails bool
+	// ForceIncludeUsage is --enable-force-include-usage.
+	ForceIncludeUsage bool
+	// NoFingerprint is --fingerprint-mode none.
+	NoFingerprint bool
+	// SystemAnywhere says that the chat template accepts system turns anywhere
+	// (an explicit --chat-template). Without it inline system turns of
+	// /v1/messages are merged into the leading system text, as vLLM does.
+	SystemAnywhere bool
+	// APIKeys guard the /v1 paths; empty means open.
+	APIKeys []string
+	// MaxQueuedRequests is --max-num-queued-reqs; 0 means unlimited.
+	MaxQueuedRequests int
+}
+
+// Dialect is a vLLM version whose wire details are played.
+type Dialect string
+
+// The dialects.
+const (
+	V032 Dialect = "0.32" // the default
+	V026 Dialect = "0.26"
+)
+
+const (
+	defaultModel = "simulated"
+	// maxBody is more than any client sends; a router's own limit is below it.
+	maxBody = 64 << 20
+)
+
+// Server is one simulated engine.
+type Server struct {
+	opts    Options
+	engine  *engine
+	faults  *Faults
+	metrics *recorder
+	writer  prompt.Writer
+	mux     *http.ServeMux
+	keys    [][sha256.Size]byte
+	ids     atomic.Uint64
+	started time.Time
+}
+
+// WithDefaults returns the options as New uses them.
+func (o Options) WithDefaults() Options {
+	if o.Model == "" {
+		o.Model = defaultModel
+	}
+	if len(o.Served) == 0 {
+		o.Served = []string{o.Model}
+	}
+	if o.Dialect == "" {
+		o.Dialect = V032
+	}
+	if o.Version == "" {
+		o.Version = string(o.Dialect) + ".0"
+	}
+	if !strings.HasSuffix(o.Version, "+"+prompt.Label) {
+		o.Version += "+" + prompt.Label
+	}
+	return o
+}
+
+// New builds an engine; Run makes it work. It fails when the configuration
+// cannot serve a single request.
+func New(o Options) (*Server, error) {
+	o = o.WithDefaults()
+	scheduler, err := core.New(o.Engine)
+	if err != nil {
+		return nil, fmt.Errorf("simulated engine for %s: %w", o.Model, err)
+	}
+	s := &Server{
+		opts:    o,
+		faults:  newFaults(o.Seed),
+		writer:  prompt.Writer{Tokenizer: o.Tokenizer, Seed: o.Seed, Words: o.Words},
+		started: time.Now(),
+	}
+	s.metrics = newRecorder(o, scheduler.Config(), s.started)
+	s.engine = newEngine(scheduler, s.faults, s.metrics)
+	for _, key := range o.APIKeys {
+		s.keys = append(s.keys, sha256.Sum256([]byte(key)))
+	}
+	s.routes()
+	return s, nil
+}
+
+// Faults controls what goes wrong.
+func (s *Server) Faults() *Faults { return s.faults }
+
+// Options returns the options with defaults filled in.
+func (s *Server) Options() Options { return s.opts }
+
+// Config returns the scheduler's configuration with defaults filled in.
+func (s *Server) Config() core.Config { return s.engine.config }
+
+// Drain refuses new requests and waits until none is in flight, or until ctx
+// ends. /health stays 200 meanwhile, as in vLLM.
+func (s *Server) Drain(ctx context.Context) { s.engine.drain(ctx) }
+
+// Stats returns the engine's state as of its last step.
+func (s *Server) Stats() core.Stats { return s.engine.stats() }
+
+// Kill plays the death of EngineCore: /health answers 503, requests in flight
+// fail. The caller decides when the process goes.
+func (s *Server) Kill() { s.engine.kill() }
+
+func (s *Server) routes() {
+	s.mux = http.NewServeMux()
+	s.mux.HandleFunc("GET /health", s.health)
+	s.mux.HandleFunc("GET /ping", s.health)
+	s.mux.HandleFunc("POST /ping", s.health)
+	s.mux.HandleFunc("GET /version", s.version)
+	s.mux.HandleFunc("GET /load", s.load)
+	s.mux.HandleFunc("GET /metrics", s.serveMetrics)
+	s.mux.HandleFunc("GET /v1/models", s.models)
+	s.mux.HandleFunc("POST /v1/chat/completions", s.chat)
+	s.mux.HandleFunc("POST /v1/completions", s.completion)
+	s.mux.HandleFunc("POST /v1/messages", s.messages)
+	s.mux.HandleFunc("POST /v1/messages/count_tokens", s.countTokens)
+	s.mux.HandleFunc("POST /v1/responses", s.responses)
+	s.mux.HandleFunc("GET /v1/responses/{id}", s.responseByID)
+	s.mux.HandleFunc("POST /v1/responses/{id}/cancel", s.responseByID)
+	s.mux.HandleFunc("POST /v1/embeddings", s.embeddings)
+	s.mux.HandleFunc("POST /tokenize", s.tokenize)
+	s.mux.HandleFunc("POST /detokenize", s.detokenize)
+	s.mux.HandleFunc("GET /sim/fault", s.faults.serveGet)
+	s.mux.HandleFunc("POST /sim/fault", s.faults.serveSet)
+}
+
+// guarded are the path prefixes that vLLM protects with --api-key; the others
+// stay open.
+var guarded = []string{"/v1", "/v2", "/inference", "/cohere"}
+
+// ServeHTTP implements http.Handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !strings.HasPrefix(r.URL.Path, "/sim/") && !s.faults.admit(r) {
+		return // the client gave up on a stalled server
+	}
+	w.Header().Set("Server", "uvicorn")
+	if !s.authorized(r) {
+		writeJSON(w, http.StatusUnauthorized, map[string]string{"error": "Unauthorized"})
+		return
+	}
+	_, pattern := s.mux.Handler(r)
+	if pattern == "" {
+		s.notFound(w, r)
+		return
+	}
+	s.mux.ServeHTTP(w, r)
+}
+
+// notFound answers as FastAPI does: 405 where the path exists for another
+// method, else 404.
+func (s *Server) notFound(w http.ResponseWriter, r *http.Request) {
+	for _, method := range []string{http.MethodGet, http.MethodPost} {
+		other := r.Clone(r.Context())
+		other.Method = method
+		if _, pattern := s.mux.Handler(other); pattern != "" {
+			w.Header().Set("Allow", method)
+			failOpenAI(w, &apiError{Status: http.StatusMethodNotAllowed, Type: "Method Not Allowed", Message: "Method Not Allowed"})
+			return
+		}
+	}
+	failOpenAI(w, &apiError{Status: http.StatusNotFound, Type: "Not Found", Message: "Not Found"})
+}
+
+// authorized checks the Bearer token; like vLLM it does not know x-api-key.
+func (s *Server) authorized(r *http.Request) bool {
+	if len(s.keys) == 0 {
+		return true
+	}
+	open := true
+	for _, prefix := range guarded {
+		open = open && !strings.HasPrefix(r.URL.Path, prefix)
+	}
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	sum := sha256.Sum256([]byte(token))
+	match := 0
+	for _, key := range s.keys {
+		match |= subtle.ConstantTimeCompare(sum[:], key[:])
+	}
+	return open || (strings.EqualFold(scheme, "bearer") && match == 1)
+}
+
+// health knows whether the engine is dead, not whether it still moves.
+func (s *Server) health(w http.ResponseWriter, r *http.Request) {
+	if !s.faults.delayHealth(r) {
+		return
+	}
+	if s.engine.isDead() {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+}
+
+func (s *Server) version(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, map[string]string{"version": s.opts.Version})
+}
+
+func (s *Server) load(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, map[string]int{"server_load": 0}) // needs a flag in vLLM, too
+}
+
+// newID returns a request id with vLLM's prefixes; a client's X-Request-Id
+// becomes part of it, as in vLLM.
+func (s *Server) newID(prefix string, r *http.Request) string {
+	if given := r.Header.Get("X-Request-Id"); given != "" {
+		return prefix + given
+	}
+	return prefix + s.randomID()
+}
+
+func (s *Server) randomID() string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d/%d/%d", s.opts.Seed, s.started.UnixNano(), s.ids.Add(1)))
+	return hex.EncodeToString(sum[:16])
+}
+
+// fingerprint labels every OpenAI answer; nil where it is switched off.
+func (s *Server) fingerprint() *string {
+	if s.opts.NoFingerprint {
+		return nil
+	}
+	value := prompt.Label + "-vllm-" + strings.TrimSuffix(s.opts.Version, "+"+prompt.Label)
+	return &value
+}
+
+type modelCard struct {
+	ID          string   `json:"id"`
+	Object      string   `json:"object"`
+	Created     int64    `json:"created"`
+	OwnedBy     string   `json:"owned_by"`
+	Root        string   `json:"root"`
+	Parent      *string  `json:"parent"`
+	MaxModelLen int      `json:"max_model_len"`
+	Permission  []string `json:"permission"`
+}
+
+func (s *Server) models(w http.ResponseWriter, _ *http.Request) {
+	cards := make([]modelCard, 0, len(s.opts.Served))
+	for _, name := range s.opts.Served {
+		cards = append(cards, modelCard{
+			ID: name, Object: "model", Created: s.started.Unix(), OwnedBy: "vllm-" + prompt.Label,
+			Root: s.opts.Model, MaxModelLen: s.Config().MaxModelLen, Permission: []string{},
+		})
+	}
+	writeJSON(w, http.StatusOK, map[string]any{"object": "list", "data": cards})
+}
