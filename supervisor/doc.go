@@ -1,0 +1,143 @@
+// Package supervisor keeps one engine process per replica alive and tells everyone how it is.
+//
+// # Reading order
+//
+// types.go (Spec, State, Replica: the words), machine.go and machine_events.go (the life of one replica as a pure
+// function, table below), replica.go (the goroutine that feeds a machine and does what it says), watch.go with
+// health.go (what is asked of a running engine, and what follows from the answers), turns.go (who starts when),
+// supervisor.go (all replicas together). Engines are started through launcher.go; shimlauncher.go is the real one,
+// package shim the process it runs. Package vllm is the Engine.
+//
+// # Rules
+//
+// Any exit while the replica is wanted is a failure, also with code 0: vLLM exits 0 when its core dies.
+// "Stopped" means that no process of the engine's tree is alive; a start also waits for the GPU's memory.
+// Whether requests may go to a replica is decided in seconds, whether it is restarted in minutes: by lack of progress
+// while work is held, and an unanswered test request. A stall of 60 s restarts nothing.
+// The log is read for the screen and for the diagnosis of an end, never to decide that an engine is ready.
+//
+// # States
+//
+// Each row is checked by TestMachineFollowsItsTable, and so is everything that is not in it: an event without a row
+// for its state changes nothing. "draining*" and "stopping*" are the same states on the way to a restart, "stopping!"
+// on the way to stopped; "suspect+" is an adopted engine that has not proved itself yet. "stop~" and "restart~" leave
+// time to drain, which makes a difference only where they have rows of their own.
+//
+//	from       | event    | to          | effects
+//	-----------|----------|-------------|----------------
+//	pending    | start    | waiting_gpu | gate
+//	pending    | adopted  | suspect     |
+//	pending    | stop     | stopped     |
+//	pending    | sibling  | pending     |
+//	waiting_gpu| gate     | starting    | spawn arm
+//	waiting_gpu| stop     | stopped     |
+//	waiting_gpu| sibling  | waiting_gpu |
+//	starting   | spawned  | starting    |
+//	starting   | unborn   | backoff     | disarm arm
+//	starting   | answers  | warming     | disarm arm
+//	starting   | progress | starting    | arm
+//	starting   | fired    | stopping    | stop arm
+//	starting   | exited   | stopping    | disarm arm
+//	starting   | gone     | backoff     | disarm arm
+//	starting   | stop     | stopping    | disarm stop arm
+//	starting   | restart  | stopping    | disarm stop arm
+//	starting   | kill     | stopping    | kill arm
+//	warming    | warm     | ready       | disarm arm
+//	warming    | cold     | stopping    | disarm stop arm
+//	warming    | dead     | stopping    | disarm stop arm
+//	warming    | progress | warming     | arm
+//	warming    | fired    | stopping    | stop arm
+//	warming    | exited   | stopping    | disarm arm
+//	warming    | gone     | backoff     | disarm arm
+//	warming    | stop     | stopping    | disarm stop arm
+//	warming    | restart  | stopping    | disarm stop arm
+//	warming    | kill     | stopping    | kill arm
+//	ready      | slow     | suspect     | disarm
+//	ready      | dead     | stopping    | disarm stop arm
+//	ready      | hung     | stopping    | disarm stop arm
+//	ready      | exited   | stopping    | disarm arm
+//	ready      | gone     | backoff     | disarm arm
+//	ready      | fired    | ready       |
+//	ready      | drain    | draining    | disarm
+//	ready      | stop     | stopping    | disarm stop arm
+//	ready      | restart  | stopping    | disarm stop arm
+//	ready      | restart~ | draining    | disarm arm
+//	ready      | stop~    | draining    | disarm arm
+//	ready      | kill     | stopping    | kill arm
+//	suspect    | warm     | ready       | arm
+//	suspect    | healthy  | ready       | arm
+//	suspect    | dead     | stopping    | stop arm
+//	suspect    | hung     | stopping    | stop arm
+//	suspect    | exited   | stopping    | arm
+//	suspect    | gone     | backoff     | arm
+//	suspect    | drain    | draining    |
+//	suspect    | stop     | stopping    | stop arm
+//	suspect    | restart  | stopping    | stop arm
+//	suspect    | restart~ | draining    | arm
+//	suspect    | stop~    | draining    | arm
+//	suspect    | kill     | stopping    | kill arm
+//	suspect+   | warm     | ready       | arm
+//	suspect+   | cold     | stopping    | stop arm
+//	suspect+   | dead     | stopping    | stop arm
+//	suspect+   | hung     | stopping    | stop arm
+//	suspect+   | exited   | stopping    | arm
+//	suspect+   | gone     | backoff     | arm
+//	suspect+   | drain    | draining    |
+//	suspect+   | stop     | stopping    | stop arm
+//	suspect+   | restart  | stopping    | stop arm
+//	suspect+   | restart~ | draining    | arm
+//	suspect+   | stop~    | draining    | arm
+//	suspect+   | kill     | stopping    | kill arm
+//	draining   | undrain  | ready       | arm
+//	draining   | dead     | stopping    | stop arm
+//	draining   | hung     | stopping    | stop arm
+//	draining   | exited   | stopping    | arm
+//	draining   | gone     | backoff     | arm
+//	draining   | stop     | stopping    | stop arm
+//	draining   | restart  | stopping    | stop arm
+//	draining   | restart~ | draining    | arm
+//	draining   | stop~    | draining    | arm
+//	draining   | kill     | stopping    | kill arm
+//	draining*  | idle     | stopping    | disarm stop arm
+//	draining*  | fired    | stopping    | stop arm
+//	draining*  | undrain  | ready       | disarm arm
+//	draining*  | dead     | stopping    | disarm stop arm
+//	draining*  | hung     | stopping    | disarm stop arm
+//	draining*  | exited   | stopping    | disarm arm
+//	draining*  | gone     | waiting_gpu | disarm gate
+//	draining*  | stop     | stopping    | disarm stop arm
+//	draining*  | restart  | stopping    | disarm stop arm
+//	draining*  | restart~ | draining    | disarm arm
+//	draining*  | stop~    | draining    | disarm arm
+//	draining*  | kill     | stopping    | kill arm
+//	stopping   | gone     | backoff     | disarm arm
+//	stopping   | unborn   | backoff     | disarm arm
+//	stopping   | spawned  | stopping    | stop
+//	stopping   | unkilled | stuck       | disarm
+//	stopping   | fired    | stopping    | kill arm
+//	stopping   | stop     | stopping    |
+//	stopping   | restart  | stopping    |
+//	stopping   | kill     | stopping    | kill arm
+//	stopping*  | gone     | waiting_gpu | disarm gate
+//	stopping!  | gone     | stopped     | disarm
+//	stopped    | retry    | waiting_gpu | gate
+//	stopped    | restart  | waiting_gpu | gate
+//	stopped    | adopted  | stopping    | stop arm
+//	stopped    | sibling  | stopped     |
+//	backoff    | fired    | waiting_gpu | gate
+//	backoff    | retry    | waiting_gpu | disarm gate
+//	backoff    | restart  | waiting_gpu | disarm gate
+//	backoff    | stop     | stopped     | disarm
+//	backoff    | sibling  | backoff     |
+//	parked     | retry    | waiting_gpu | gate
+//	parked     | restart  | waiting_gpu | gate
+//	parked     | stop     | stopped     |
+//	stuck      | gone     | backoff     | arm
+//	stuck      | stop     | stuck       |
+//	stuck      | retry    | stuck       | kill
+//	stuck      | kill     | stuck       | kill arm
+//
+// Back-off is 1 s doubling to 60 s with full jitter. Five failures within 15 minutes, or the same permanent cause
+// twice in a row before the engine was ready, lead to parked instead of backoff. Ready for 10 minutes (fired in ready)
+// forgives all failures.
+package supervisor
