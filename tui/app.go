@@ -1,0 +1,203 @@
+package tui
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	tea "github.com/charmbracelet/bubbletea"
+	"github.com/lm-warden/warden/supervisor/control"
+	"github.com/lm-warden/warden/tui/cell"
+	"github.com/lm-warden/warden/tui/quiet"
+	"github.com/lm-warden/warden/tui/screen"
+)
+
+func init() { quiet.Restore() } // bubbletea is initialised: see package quiet
+
+// frameTime is the shortest time between two pictures.
+const frameTime = 100 * time.Millisecond
+
+// ErrLost is returned by Run when the daemon did not come back within a minute.
+var ErrLost = errors.New("the daemon does not answer")
+
+// Theme decides alphabet and colours; see NamedTheme.
+type Theme = cell.Theme
+
+// NamedTheme returns "auto", "dark", "light" or "none".
+func NamedTheme(name string, ascii bool) (Theme, error) { return cell.NamedTheme(name, ascii) }
+
+// Mode is who opens the dashboard.
+type Mode = screen.Mode
+
+const (
+	Top = screen.Top // `warden top`: q and Ctrl-C just leave
+	Up  = screen.Up  // `warden up` in front: q asks, Ctrl-C stops the replicas
+)
+
+// Once draws one status without a program around it; height 0 = as high as what it shows.
+func Once(status control.Status, width, height int, t Theme) string {
+	return screen.Once(status, width, height, t)
+}
+
+// Keys describes every key of the dashboard for a manual page: its name, what it does.
+func Keys() [][2]string { return screen.Keys() }
+
+// Action is why Run returned.
+type Action int
+
+const (
+	Quit     Action = iota // the user left, or ctx ended
+	Stopped                // Up only: the user wants the replicas stopped
+	Detached               // Up only: the user leaves, the replicas go on
+)
+
+// Result of Run.
+type Result struct{ Action Action }
+
+// Options of Run. The zero value is `warden top` on the process's own terminal in local time, without colours.
+type Options struct {
+	Mode  Mode
+	View  bool // no key changes anything in the daemon
+	Theme Theme
+	In    io.Reader      // nil = stdin
+	Out   io.Writer      // nil = stdout
+	Zone  *time.Location // nil = local
+}
+
+// Run shows the dashboard until the user leaves it or ctx ends. It restores the terminal and waits for all it started.
+func Run(ctx context.Context, src Source, opts Options) (Result, error) {
+	if opts.In == nil {
+		opts.In = os.Stdin
+	}
+	if opts.Out == nil {
+		opts.Out = os.Stdout
+	}
+	if opts.Zone == nil {
+		opts.Zone = time.Local
+	}
+	a := &app{theme: opts.Theme, state: screen.NewState(opts.Mode, opts.View, opts.Zone, time.Now()), size: screen.Size{W: 80, H: 24}}
+	program := tea.NewProgram(a, tea.WithInput(opts.In), tea.WithOutput(opts.Out), tea.WithAltScreen(),
+		tea.WithoutSignalHandler(), tea.WithFPS(int(time.Second/frameTime)))
+	a.feed = newFeed(ctx, src, func(m any) { program.Send(m) })
+	defer a.feed.stop()
+	stop := context.AfterFunc(ctx, program.Quit)
+	defer stop()
+	a.feed.start()
+	_, err := program.Run()
+	if a.redraw != nil {
+		a.redraw.Stop()
+	}
+	if err != nil {
+		return a.result, fmt.Errorf("the dashboard ended: %w", err)
+	}
+	return a.result, a.err
+}
+
+// app is the bubbletea model: it passes messages to Reduce, and draws at most ten times a second.
+type app struct {
+	state  screen.State
+	size   screen.Size
+	theme  Theme
+	feed   *feed
+	result Result
+	err    error
+
+	picture string
+	drawn   time.Time
+	dirty   bool
+	redraw  *time.Timer // set while a picture is owed
+}
+
+// frame asks for the picture that was owed.
+type frame struct{}
+
+func (a *app) Init() tea.Cmd { return nil }
+
+// Update does no screen work: it only marks the picture as old.
+func (a *app) Update(m tea.Msg) (tea.Model, tea.Cmd) {
+	switch m := m.(type) {
+	case frame:
+		a.redraw = nil
+		return a, nil
+	case tea.WindowSizeMsg:
+		a.size = screen.Size{W: m.Width, H: m.Height}
+		a.drawn = time.Time{} // at once: the terminal has torn the old picture
+		return a, a.reduce(screen.Resized{Size: a.size})
+	case tea.KeyMsg:
+		return a, a.reduce(pressedFrom(m))
+	case screen.Msg:
+		return a, a.reduce(m)
+	}
+	return a, nil
+}
+
+func pressedFrom(m tea.KeyMsg) screen.Pressed {
+	p := screen.Pressed{Key: m.String()}
+	if m.Paste {
+		p.Key = "paste" // pasted text is typed into a line, never taken for keys
+	}
+	if (m.Type == tea.KeyRunes || m.Type == tea.KeySpace) && !m.Alt {
+		p.Text = string(m.Runes)
+	}
+	return p
+}
+
+func (a *app) reduce(m screen.Msg) tea.Cmd {
+	next, intent := screen.Reduce(a.state, m)
+	a.state, a.dirty = next, true
+	a.feed.follow(next.WantsLog())
+	switch intent.Do {
+	case screen.Nothing:
+		return nil
+	case screen.Leave:
+		return tea.Quit
+	case screen.StopAll:
+		a.result.Action = Stopped
+		return tea.Quit
+	case screen.Detach:
+		a.result.Action = Detached
+		return tea.Quit
+	case screen.GiveUp:
+		a.err = lostError(a.state)
+		return tea.Quit
+	default:
+		a.feed.carryOut(intent)
+		return nil
+	}
+}
+
+func lostError(s screen.State) error {
+	if why := s.Trouble(); why != "" {
+		return fmt.Errorf("%w: %s", ErrLost, why)
+	}
+	return ErrLost
+}
+
+// View draws when something changed and the last picture is old enough; otherwise it owes one.
+func (a *app) View() string {
+	if !a.dirty {
+		return a.picture
+	}
+	if wait := frameTime - time.Since(a.drawn); wait > 0 {
+		if a.redraw == nil {
+			a.redraw = time.AfterFunc(wait, func() { a.feed.send(frame{}) })
+		}
+		return a.picture
+	}
+	a.picture, a.drawn, a.dirty = screen.Render(a.state, a.size, a.theme), time.Now(), false
+	return a.picture
+}
+
+// affinityText tells what a change of policy did.
+func affinityText(c control.AffinityChange) string {
+	word := func(policy string) string {
+		if policy == control.PolicyBalance {
+			return "off"
+		}
+		return "on"
+	}
+	return fmt.Sprintf("affinity %s: %s -> %s (%d sessions stay known)", c.Model, word(c.Old), word(c.New), c.SessionsLive)
+}

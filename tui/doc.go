@@ -1,0 +1,13 @@
+// Package tui shows warden on a terminal. It is a client of the control socket and knows nothing that the socket does
+// not tell, so `warden up`, `warden up -d` and `warden top` show the same.
+//
+// Read in this order:
+//
+//  1. source.go: where everything comes from.
+//  2. package screen: what the dashboard looks like, as a pure function.
+//  3. app.go, feed.go: the program around it: keys and messages in, pictures out.
+//  4. startup.go, plain.go, progress.go: a start that is still going on, told without taking over the terminal.
+//
+// Further sub-packages: cell measures and colours text, explain judges a status, quiet keeps a library from asking the
+// terminal before main. Meaning is never carried by colour alone: each colour stands beside a word or a mark.
+package tui

@@ -1,0 +1,196 @@
+package screen
+
+import (
+	"strings"
+
+	"github.com/lm-warden/warden/tui/cell"
+)
+
+const (
+	minWidth, minHeight = 60, 12
+	tableWidth          = 80  // below it: one short line per replica
+	wideWidth           = 120 // from it: panels side by side, one sparkline per replica
+	logHeight           = 36  // from it the overview shows the log as well
+)
+
+// Render draws the state in exactly size.H lines of at most size.W cells.
+func Render(s State, size Size, t cell.Theme) string {
+	if size.W < minWidth || size.H < minHeight {
+		return clip([]string{"terminal too small: 60x12 needed"}, size, t)
+	}
+	bright := t
+	if s.lost() {
+		t = t.Faded()
+	}
+	head := s.header(size.W, t, bright)
+	foot := s.footer(size.W, bright)
+	body := size.H - len(head) - 1
+	var lines []string
+	switch s.screen {
+	case screenLog:
+		lines = s.logScreen(size.W, body, t)
+	case screenHelp:
+		lines = scrolled(helpLines(size.W, t), s.scroll, body-1)
+		lines = append([]string{t.Rule(size.W)}, lines...)
+	case screenDetail:
+		lines = append([]string{t.Rule(size.W)}, scrolled(s.detailLines(size.W, t), s.scroll, body-1)...)
+	default:
+		lines = s.mainBody(size.W, body, t)
+	}
+	out := append(head, fill(lines, body)...)
+	return clip(append(out, foot), size, t)
+}
+
+// mainBody is the table and what stands under it.
+func (s State) mainBody(w, h int, t cell.Theme) []string {
+	out := []string{t.Rule(w)}
+	// The table takes what it needs, but leaves room for at least half of what stands under it.
+	room := min(s.tableHeight(), max(5, h-2-min(8, h/2)))
+	if w < tableWidth {
+		out = append(out, s.narrowTable(w, room, t)...)
+	} else {
+		out = append(out, s.table(w, room, t)...)
+	}
+	return append(out, stack(s.sections(w, h-len(out), t), w, h-len(out), t)...)
+}
+
+// section is a block of lines under the table. It is drawn once its height is known.
+type section struct {
+	min  int // fewer lines are of no use
+	want int // more lines are of no use
+	draw func(h int) []string
+}
+
+// sections of the panel that is open, most important first.
+func (s State) sections(w, h int, t cell.Theme) []section {
+	if s.shown().at.IsZero() {
+		return nil
+	}
+	notice := s.noticeSection(w, t)
+	if s.explain {
+		return append([]section{s.adviceSection(w, t)}, s.overview(w, h, t)...)
+	}
+	switch s.panel {
+	case panelTokens:
+		return []section{notice, s.tokensSection(w, t)}
+	case panelSessions:
+		return []section{notice, s.sessionsSection(w, t)}
+	case panelHistory:
+		return []section{notice, s.historySection(w, t)}
+	case panelEvents:
+		return []section{notice, s.eventsSection(w, true, t)}
+	default:
+		return append([]section{notice}, s.overview(w, h, t)...)
+	}
+}
+
+// overview is a bit of everything. The order is by importance, which is also the order on the screen.
+func (s State) overview(w, h int, t cell.Theme) []section {
+	if hint, ok := s.hintSection(w, t); ok {
+		return []section{hint, s.eventsSection(w, false, t)}
+	}
+	if w < wideWidth || h < 20 {
+		return []section{s.trendSection(w, t), s.eventsSection(w, false, t)}
+	}
+	out := []section{s.historySection(w, t), s.placementSection(w, t), s.sideBySide(w, t)}
+	if overviewHasLog(s) {
+		out = append(out, s.logSection(w, t))
+	}
+	return out
+}
+
+// overviewHasLog decides by the terminal alone, so that the program knows what to read before anything is drawn.
+func overviewHasLog(s State) bool {
+	return s.panel == panelOverview && !s.explain && s.size.W >= wideWidth && s.size.H >= logHeight
+}
+
+// stack gives h lines to the sections: first each its minimum in order, then what is left, line by line in turn. A
+// rule stands above each.
+func stack(sections []section, w, h int, t cell.Theme) []string {
+	given := make([]int, len(sections))
+	left := h
+	for i, s := range sections {
+		if need := max(s.min, 1) + 1; s.want > 0 && need <= left {
+			given[i] = need - 1
+			left -= need
+		}
+	}
+	for grown := true; grown && left > 0; {
+		grown = false
+		for i, s := range sections {
+			if given[i] > 0 && given[i] < s.want && left > 0 {
+				given[i]++
+				left--
+				grown = true
+			}
+		}
+	}
+	var out []string
+	for i, s := range sections {
+		if given[i] > 0 {
+			out = append(out, t.Rule(w))
+			out = append(out, fill(s.draw(given[i]), given[i])...)
+		}
+	}
+	return out
+}
+
+// fill makes exactly h lines.
+func fill(lines []string, h int) []string {
+	if len(lines) > h {
+		return lines[:max(h, 0)]
+	}
+	for len(lines) < h {
+		lines = append(lines, "")
+	}
+	return lines
+}
+
+// scrolled returns h lines from the first-th on; the last page is a full one.
+func scrolled[T any](lines []T, first, h int) []T {
+	first = min(first, max(0, len(lines)-h))
+	return lines[first:min(len(lines), first+max(h, 0))]
+}
+
+// clip is the last guard: no line wider than the terminal, none too many. In ASCII mode nothing else gets out, also
+// where a name or a log line holds it.
+func clip(lines []string, size Size, t cell.Theme) string {
+	lines = fill(lines, size.H)
+	out := make([]string, len(lines))
+	for i, l := range lines {
+		if cell.Width(l) > size.W {
+			l = cell.Cut(l, size.W, t.ASCII)
+		}
+		if t.ASCII {
+			l = strings.Map(func(r rune) rune {
+				if r > 0x7e {
+					return '?'
+				}
+				return r
+			}, l)
+		}
+		out[i] = l
+	}
+	return strings.Join(out, "\n")
+}
+
+// footer is a question, a line being typed, or the keys that work here.
+func (s State) footer(w int, t cell.Theme) string {
+	switch {
+	case s.ask != nil:
+		return t.Paint(warn, " "+cell.Cut(cell.Clean(s.ask.text), w-1, t.ASCII))
+	case s.input != nil:
+		what := " filter: "
+		if s.input.logs {
+			what = " search: "
+		}
+		return what + cell.Cut(cell.Clean(s.input.text), w-30, t.ASCII) + "_   enter keep  esc clear"
+	}
+	var parts []cell.Fragment
+	for _, b := range bindings {
+		if b.inFooter(s) {
+			parts = append(parts, cell.Fragment{Long: b.name(t) + " " + b.foot, Drop: b.prio})
+		}
+	}
+	return cell.Join(w, 2, t, parts...)
+}

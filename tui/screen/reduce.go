@@ -1,0 +1,199 @@
+package screen
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lm-warden/warden/supervisor/control"
+	"github.com/lm-warden/warden/supervisor/events"
+	"github.com/lm-warden/warden/tui/explain"
+)
+
+// Msg is something that happened.
+type Msg interface{ isMsg() }
+
+// Told is a line of the daemon's event stream.
+type Told struct {
+	Message control.Message
+	At      time.Time
+}
+
+// Unreachable says that the event stream ended. Err is nil when the daemon closed it itself.
+type Unreachable struct {
+	Err error
+	At  time.Time
+}
+
+// Ticked moves the clock.
+type Ticked struct{ At time.Time }
+
+// Resized is the size of the terminal.
+type Resized struct{ Size Size }
+
+// Pressed is a key by the name that bubbletea gives it ("a", "R", "up", "ctrl+c"); Text is what it types.
+type Pressed struct{ Key, Text string }
+
+// LogLines are lines of one replica's log. Reset forgets the earlier ones.
+type LogLines struct {
+	Replica string
+	Lines   []string
+	Reset   bool
+	Err     error
+}
+
+// Done is the outcome of an Intent.
+type Done struct {
+	Text string
+	Err  error
+	At   time.Time
+}
+
+func (Told) isMsg()        {}
+func (Unreachable) isMsg() {}
+func (Ticked) isMsg()      {}
+func (Resized) isMsg()     {}
+func (Pressed) isMsg()     {}
+func (LogLines) isMsg()    {}
+func (Done) isMsg()        {}
+
+// Intent is something the program shall do. Reduce only asks for it.
+type Intent struct {
+	Do     Deed
+	Target string // replica id or model alias
+}
+
+// Deed is the kind of an Intent.
+type Deed int
+
+const (
+	Nothing     Deed = iota
+	Leave            // the screen, nothing else
+	StopAll          // Up: end the daemon
+	Detach           // Up: leave, the daemon goes on
+	GiveUp           // leave with an error: the daemon does not come back
+	AffinityOn       // Target = model
+	AffinityOff      // Target = model
+	Restart          // Target = replica, like those below
+	Drain
+	Undrain
+	Retry
+)
+
+// Reduce returns the state after a message, and what shall be done because of it.
+func Reduce(s State, m Msg) (State, Intent) {
+	switch m := m.(type) {
+	case Told:
+		return s.told(m), Intent{}
+	case Unreachable:
+		s.now = m.At
+		s.link = linkOf(m.Err)
+		return s, Intent{}
+	case Ticked:
+		s.now = m.At
+		if s.flash.text != "" && s.now.Sub(s.flash.at) >= flashTime {
+			s.flash = flash{}
+		}
+		if s.silence() >= leaveAfter {
+			return s, Intent{Do: GiveUp}
+		}
+		return s, Intent{}
+	case Resized:
+		s.size = m.Size
+		return s, Intent{}
+	case Pressed:
+		return s.pressed(m)
+	case LogLines:
+		return s.logged(m), Intent{}
+	case Done:
+		s.now = m.At
+		s.flash = flash{text: m.Text, at: m.At}
+		if m.Err != nil {
+			s.flash = flash{text: m.Err.Error(), at: m.At, failed: true}
+			var refused *control.Error
+			if errors.As(m.Err, &refused) && refused.Hint != "" {
+				s.flash.text += " (" + refused.Hint + ")"
+			}
+		}
+		return s, Intent{}
+	}
+	return s, Intent{}
+}
+
+func linkOf(err error) link {
+	switch {
+	case err == nil:
+		return link{gone: true}
+	case errors.Is(err, control.ErrNoDaemon):
+		return link{err: err.Error(), refuse: true}
+	default:
+		return link{err: err.Error()}
+	}
+}
+
+func (s State) told(m Told) State {
+	s.now = m.At
+	s.link = link{}
+	p := s.live
+	if st := m.Message.Status; st != nil {
+		p.status = *st
+		p.at = m.At
+		p.history = p.history.add(*st)
+		p.findings = explain.Find(*st)
+	}
+	for _, e := range m.Message.Recent {
+		p = p.with(e)
+	}
+	if e := m.Message.Event; e != nil {
+		p = p.with(*e)
+	}
+	s.live = p
+	return s
+}
+
+// with adds an event once. A daemon that was started anew counts from 1 again: what it says is newer than its status
+// claims to have begun, so time decides there.
+func (p picture) with(e events.Event) picture {
+	if e.Seq <= p.seq && !(len(p.events) > 0 && e.At.After(p.events[len(p.events)-1].At)) {
+		return p
+	}
+	p.seq = e.Seq
+	keep := p.events[max(0, len(p.events)-keptEvents+1):]
+	p.events = append(keep[:len(keep):len(keep)], e)
+	return p
+}
+
+func (s State) logged(m LogLines) State {
+	if m.Reset {
+		s.log.lines, s.log.err, s.log.up, s.log.replica = nil, "", 0, m.Replica
+	}
+	if m.Replica != s.log.replica {
+		return s // of a replica that was selected before
+	}
+	if m.Err != nil {
+		s.log.err = m.Err.Error()
+	}
+	lines := append(s.log.lines[:len(s.log.lines):len(s.log.lines)], m.Lines...)
+	s.log.lines = lines[max(0, len(lines)-keptLines):]
+	if !s.log.follow && len(m.Lines) > 0 && s.log.up > 0 {
+		s.log.up = min(s.log.up+len(m.Lines), len(s.log.lines)) // what is read stays in place
+	}
+	return s
+}
+
+// restartQuestion asks before work is cut off.
+func (s State) confirm(text string, yes Intent) State {
+	s.ask = &question{text: text + " [y]es [n]o", answers: map[string]Intent{"y": yes}}
+	return s
+}
+
+// quitQuestion is what q asks in front of a daemon that would end with it.
+func (s State) quitQuestion() State {
+	n := len(s.live.status.Replicas)
+	what := fmt.Sprintf("stop %d replicas?", n)
+	if n == 1 {
+		what = "stop 1 replica?"
+	}
+	s.ask = &question{text: what + " [y]es [d]etach [n]o", answers: map[string]Intent{"y": {Do: StopAll}, "d": {Do: Detach}}}
+	return s
+}
