@@ -92,6 +92,9 @@ func (q *query) class(found match) Class {
 	case CountTokens, Embeddings, Other:
 		return Auxiliary
 	}
+	if q.storedResponse() != "" {
+		return Auxiliary
+	}
 	noTools := q.body.Valid && q.body.Tools == 0
 	switch hint := q.headers.get("x-claude-code-request-class"); {
 	case hint == "auxiliary" && q.body.Tools == 0:

@@ -51,16 +51,16 @@ const (
 func compare(c *conversation, id Identity, shared int) Change {
 	ch := Change{
 		Known: true, Shared: shared, Turns: c.turns(),
-		SystemTurns: max(0, id.print.systemTurns-c.systemTurns),
-		Billing:     id.print.billing != c.billing,
-		Reasoning:   id.print.reasoning,
+		SystemTurns: max(0, id.outline.systemTurns-c.systemTurns),
+		Billing:     id.outline.billing != c.billing,
+		Reasoning:   id.outline.reasoning,
 		Compacted:   id.CompactionHint || id.window != c.window,
 	}
 	if c.root == id.scoped(id.Root) {
 		return ch
 	}
-	ch.compareSystem(c.shape, id.print.shape)
-	ch.compareTools(c.shape.tools, id.print.shape.tools)
+	ch.compareSystem(c.shape, id.outline.shape)
+	ch.compareTools(c.shape.tools, id.outline.shape.tools)
 	ch.Rest = ch.System == SystemSame && ch.ToolsAdded+ch.ToolsRemoved+ch.ToolsChanged == 0 && !ch.ToolsMoved
 	return ch
 }
@@ -87,7 +87,7 @@ func (ch *Change) compareSystem(old, now *shape) {
 	}
 }
 
-func (ch *Change) compareTools(old, now []toolPrint) {
+func (ch *Change) compareTools(old, now []tool) {
 	before := map[uint32]uint32{}
 	for _, t := range old {
 		before[t.name] = t.definition

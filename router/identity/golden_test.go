@@ -99,6 +99,26 @@ func readGolden(t *testing.T, file string) golden {
 	return g
 }
 
+// goldenBodies are all bodies of the golden samples.
+func goldenBodies(f *testing.F) (out [][]byte) {
+	files, err := filepath.Glob("testdata/golden/*.txtar")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, file := range files {
+		archive, err := txtar.ParseFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		for _, a := range archive.Files {
+			if _, body, ok := strings.Cut(string(a.Data), "\n\n"); ok {
+				out = append(out, []byte(strings.TrimSpace(body)))
+			}
+		}
+	}
+	return out
+}
+
 func (g golden) get(t *testing.T, name string) sent {
 	t.Helper()
 	s, ok := g.sent[name]

@@ -68,9 +68,9 @@ type Identity struct {
 	// Hint is a weak id that joins requests when neither id nor content does.
 	Hint Key
 
-	window int    // Codex's count of compactions, 0 before the first or unknown
-	scope  uint64 // model and API key, for content hashes
-	print  print
+	window  int    // Codex's count of compactions, 0 before the first or unknown
+	scope   uint64 // model and API key, for content hashes
+	outline outline
 }
 
 // Identify says which conversation a request belongs to, by the first source
@@ -78,12 +78,12 @@ type Identity struct {
 func Identify(r Request, b Body) Identity {
 	q := newQuery(r, &b)
 	id := Identity{
-		Client: q.client,
-		Root:   b.Root,
-		Chain:  b.Chain,
-		Turns:  len(b.Chain),
-		scope:  q.scope.sum(),
-		print:  printOf(&b),
+		Client:  q.client,
+		Root:    b.Root,
+		Chain:   b.Chain,
+		Turns:   len(b.Chain),
+		scope:   q.scope.sum(),
+		outline: outlineOf(&b),
 	}
 	id.StatePin = q.statePin()
 	found, ok := q.find()
@@ -124,17 +124,26 @@ func newQuery(r Request, b *Body) *query {
 
 // statePin names the engine-side state that the request builds on.
 func (q *query) statePin() string {
-	id := q.body.PreviousResponse
-	if id == "" {
-		id = q.body.Conversation
-	}
-	if rest, ok := strings.CutPrefix(q.Path, "/v1/responses/"); ok {
-		id, _, _ = strings.Cut(rest, "/")
+	id := q.storedResponse()
+	if q.body.API == Responses && id == "" {
+		if id = q.body.PreviousResponse; id == "" {
+			id = q.body.Conversation
+		}
 	}
 	if id == "" {
 		return ""
 	}
 	return PinKey(q.APIKeyID, id).String()
+}
+
+// storedResponse is the id in /v1/responses/{id} and the paths below it.
+func (q *query) storedResponse() string {
+	rest, _ := strings.CutPrefix(q.Path, "/v1/responses/")
+	if rest == q.Path {
+		return ""
+	}
+	id, _, _ := strings.Cut(rest, "/")
+	return id
 }
 
 // peer is the client's host. Its port changes with every connection.

@@ -181,8 +181,8 @@ func (x *Index) begin(c *conversation, id Identity, now time.Time) {
 		c.base += extra
 	}
 	c.settled = min(c.settled, keep)
-	c.open = id.print.open
-	c.billing, c.systemTurns = id.print.billing, id.print.systemTurns
+	c.open = id.outline.open
+	c.billing, c.systemTurns = id.outline.billing, id.outline.systemTurns
 }
 
 func (x *Index) setRoot(c *conversation, id Identity) {
@@ -195,7 +195,7 @@ func (x *Index) setRoot(c *conversation, id Identity) {
 	}
 	ref := x.roots[root]
 	if ref == nil {
-		ref = &rootRef{shape: id.print.shape}
+		ref = &rootRef{shape: id.outline.shape}
 		x.roots[root] = ref
 	}
 	ref.conversations++

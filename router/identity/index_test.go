@@ -373,12 +373,12 @@ func TestIndexMemory(t *testing.T) {
 	x := NewIndex(Limits{})
 	shapes := make([]*shape, 500)
 	for i := range shapes {
-		shapes[i] = &shape{blocks: make([]uint32, 50), tools: make([]toolPrint, 25)}
+		shapes[i] = &shape{blocks: make([]uint32, 50), tools: make([]tool, 25)}
 	}
 	rng := rand.New(rand.NewPCG(3, 4))
 	for i := range 12_000 {
 		id := Identity{Key: newKey(fmt.Sprint(i)), Class: Main, Root: uint64(i % len(shapes)), Chain: make([]uint64, 60)}
-		id.print = print{shape: shapes[i%len(shapes)], ends: make([]int, 60)}
+		id.outline = outline{shape: shapes[i%len(shapes)], ends: make([]int, 60)}
 		for j := range id.Chain {
 			id.Chain[j] = rng.Uint64()
 		}

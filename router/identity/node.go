@@ -243,11 +243,14 @@ func (s *scanner) scalar() (sum uint64, size int, ok bool) {
 // partDepth is the depth budget of a content part; messages have one more.
 const partDepth, messageDepth = maxDepth - 1, maxDepth
 
+// maxTexts bounds the memory that many small texts cost.
+const maxTexts = 1 << 12
+
 // plainText consumes a string of prompt text and remembers where it lay when
 // it belongs to a message itself and not to a tool's result within it.
 func (s *scanner) plainText(depth int) (sum uint64, size int) {
 	raw := s.str()
-	if depth >= partDepth && !s.bad {
+	if depth >= partDepth && !s.bad && len(s.texts)+len(s.leading) < maxTexts {
 		s.texts = append(s.texts, span{s.pos - 1 - len(raw), s.pos - 1})
 	}
 	return s.hashText(raw)

@@ -179,7 +179,7 @@ const (
 )
 
 func (id Identity) preamble(m prefix) bool {
-	chars := id.print.ends[m.turns-1] - id.print.rootChars
+	chars := id.outline.ends[m.turns-1] - id.outline.rootChars
 	return m.through >= preambleThrough && (chars < preambleChars || m.through >= longPreambleFrom)
 }
 
@@ -195,12 +195,12 @@ func (x *Index) inherits(id Identity, m prefix, r *Resolution) bool {
 }
 
 func (id Identity) holdsUserTurn(turns int) bool {
-	return id.print.firstUser >= 0 && turns > id.print.firstUser
+	return id.outline.firstUser >= 0 && turns > id.outline.firstUser
 }
 
 func (r *Resolution) share(id Identity, turns int) {
 	r.SharedTurns = turns
 	if turns > 0 {
-		r.SharedChars = id.print.ends[turns-1]
+		r.SharedChars = id.outline.ends[turns-1]
 	}
 }

@@ -11,22 +11,35 @@ import (
 // requests; vLLM drops it (vllm-project/vllm#36829), and so do we.
 const billingPrefix = "x-anthropic-billing-header:"
 
-// tool is one tool definition, in hashes.
-type tool struct{ name, definition uint64 }
+// tools are the tool definitions, in hashes.
+type tools struct {
+	count int
+	sum   uint64 // of all definitions in order
+	first []tool // the first maxTools, for diagnosis
+}
+
+type tool struct{ name, definition uint32 }
 
 // tool consumes one tool definition. Its top-level members count in any order
 // and without cache_control, which clients move; the schema below counts as
 // written, which is several times cheaper and stable in every client seen.
-func (s *scanner) tool() tool {
-	var t tool
+func (s *scanner) tool() {
 	s.next()
 	start := s.pos
-	t.definition = s.toolMembers(&t, 2)
+	var name uint64
+	definition := s.toolMembers(&name, 2)
 	s.toolChars += s.pos - start
-	return t
+	s.tools.count++
+	s.tools.sum = fold(s.tools.sum, definition)
+	if name == 0 { // the engine's own tools have only a type
+		name = definition
+	}
+	if len(s.tools.first) < maxTools {
+		s.tools.first = append(s.tools.first, tool{uint32(name), uint32(definition)})
+	}
 }
 
-func (s *scanner) toolMembers(t *tool, depth int) uint64 {
+func (s *scanner) toolMembers(toolName *uint64, depth int) uint64 {
 	if s.next() != '{' {
 		return xxhash.Sum64(s.skip().of(s.src))
 	}
@@ -38,11 +51,11 @@ func (s *scanner) toolMembers(t *tool, depth int) uint64 {
 			s.skip()
 			return
 		case k == "name" && s.next() == '"':
-			t.name, _ = s.hashText(s.str())
-			sum += fold(name, t.name)
+			*toolName, _ = s.hashText(s.str())
+			sum += fold(name, *toolName)
 			return
 		case k == "function" && depth > 1:
-			sum += fold(name, s.toolMembers(t, depth-1))
+			sum += fold(name, s.toolMembers(toolName, depth-1))
 			return
 		}
 		sum += fold(name, xxhash.Sum64(s.skip().of(s.src)))
@@ -76,9 +89,7 @@ func (s *scanner) root(system [][]byte) uint64 {
 		sum = fold(sum, xxhash.Sum64(text))
 	}
 	sum = fold(sum, uint64(len(system)))
-	for _, t := range s.tools {
-		sum = fold(sum, t.definition)
-	}
+	sum = fold(sum, s.tools.sum)
 	if s.salt != 0 {
 		sum = fold(sum, fold(tagSalt, s.salt))
 	}

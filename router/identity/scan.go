@@ -2,9 +2,14 @@ package identity
 
 import "strings"
 
-// MaxContent is the largest body whose content is hashed, in bytes. Larger
-// ones keep their fields but are recognised by id only.
-const MaxContent = 8 << 20
+// Bodies beyond these limits keep their fields but are recognised by id only.
+const (
+	// MaxContent is the largest body whose content is hashed, in bytes.
+	MaxContent = 8 << 20
+	// MaxTurns bounds the memory that a body of empty turns costs; agents stay
+	// below a few thousand.
+	MaxTurns = 1 << 13
+)
 
 // API says which of the engine's interfaces a path belongs to.
 type API string
@@ -46,7 +51,7 @@ type Body struct {
 	// Valid: the body is one JSON object. Values of no interest here are only
 	// matched bracket by bracket; the engine judges them.
 	Valid bool
-	// Oversize: larger than MaxContent, so Chain and Root are missing.
+	// Oversize: beyond MaxContent or MaxTurns, so Chain and Root are missing.
 	Oversize bool
 
 	Model        string
@@ -95,7 +100,7 @@ type scanner struct {
 	texts   []span // prompt strings of the message being read
 	system  []span // of system or instructions
 	leading []span // of system messages before the first turn
-	tools   []tool
+	tools   tools
 	salt    uint64
 
 	maxTokens [3]int // by precedence
@@ -172,9 +177,9 @@ func (s *scanner) member(key []byte) {
 func (s *scanner) contentMember(key []byte) {
 	name := string(key)
 	if name == "tools" || name == "functions" {
-		s.tools, s.toolChars = s.tools[:0], 0
-		s.elements(func() { s.tools = append(s.tools, s.tool()) })
-		s.body.Tools = len(s.tools)
+		s.tools, s.toolChars = tools{}, 0
+		s.elements(s.tool)
+		s.body.Tools = s.tools.count
 		return
 	}
 	if !s.hashing {
@@ -238,13 +243,19 @@ func (s *scanner) conversation() (id string) {
 func (s *scanner) finish() {
 	b := &s.body
 	b.Chars = s.systemChars + s.leadingChars + s.toolChars + s.otherChars
-	if !s.hashing {
+	if len(s.turns) >= MaxTurns {
+		b.Oversize = true
+		for _, t := range s.turns {
+			b.Chars += t.size
+		}
+	}
+	if b.Oversize {
 		return
 	}
 	system, billing := s.systemText()
 	b.billing = billing
 	b.Root = s.root(system)
-	b.shape, b.rootChars = describe(system, s.tools), b.Chars
+	b.shape, b.rootChars = describe(system, s.tools.first), b.Chars
 	b.Chain, b.Ends = make([]uint64, len(s.turns)), make([]int, len(s.turns))
 	sum := b.Root
 	for i, t := range s.turns {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -97,6 +98,40 @@ func TestOversize(t *testing.T) {
 	}
 	if r := NewIndex(Limits{}).Resolve(id, testStart); r.Kind != KindNone {
 		t.Errorf("%+v", r)
+	}
+}
+
+// However small a client makes the pieces, a scan costs at most twice the body.
+func TestScanMemory(t *testing.T) {
+	repeat := func(head, piece, tail string) []byte {
+		return []byte(head + strings.Repeat(piece+",", 1<<20/len(piece)) + piece + tail)
+	}
+	for name, body := range map[string][]byte{
+		"agent":    agentBody(1 << 20),
+		"turns":    repeat(`{"messages":[`, `{}`, `]}`),
+		"numbers":  repeat(`{"messages":[`, `1`, `]}`),
+		"system":   repeat(`{"messages":[{"role":"user"},`, `{"role":"system","content":"a"}`, `]}`),
+		"leading":  repeat(`{"messages":[`, `{"role":"system","content":"a"}`, `]}`),
+		"texts":    repeat(`{"messages":[{"role":"user","content":[`, `""`, `]}]}`),
+		"blocks":   repeat(`{"system":[`, `""`, `]}`),
+		"tools":    repeat(`{"tools":[`, `1`, `]}`),
+		"escapes":  repeat(`{"messages":[{"role":"user","content":"`, `\u00e9`, `"}]}`),
+		"members":  repeat(`{`, `"model":"a"`, `}`),
+		"brackets": repeat(`{"messages":[`, strings.Repeat(`[`, 1000)+strings.Repeat(`]`, 1000), `]}`),
+		"arguments": repeat(`{"messages":[{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":"[`,
+			`{\"a\":1}`, `]"}}]}]}`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			if !Scan("/v1/messages", body).Valid {
+				t.Fatal("not valid")
+			}
+			runtime.ReadMemStats(&after)
+			if used := after.TotalAlloc - before.TotalAlloc; used > 2*uint64(len(body)) {
+				t.Errorf("%d bytes for a body of %d", used, len(body))
+			}
+		})
 	}
 }
 
@@ -248,6 +283,9 @@ func FuzzScan(f *testing.F) {
 		for i := range len(fuzzPaths) {
 			f.Add(uint8(i), []byte(body))
 		}
+	}
+	for _, g := range goldenBodies(f) {
+		f.Add(uint8(len(g)), g)
 	}
 	f.Fuzz(func(t *testing.T, path uint8, body []byte) {
 		checkScan(t, fuzzPaths[int(path)%len(fuzzPaths)], body)

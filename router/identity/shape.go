@@ -6,9 +6,9 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// print is what Identity carries for Index besides the hashes: lengths and
+// outline is what Identity carries for Index besides the hashes: lengths and
 // the shape of the prompt's beginning.
-type print struct {
+type outline struct {
 	shape       *shape
 	ends        []int
 	rootChars   int
@@ -19,8 +19,8 @@ type print struct {
 	reasoning   int
 }
 
-func printOf(b *Body) print {
-	return print{
+func outlineOf(b *Body) outline {
+	return outline{
 		shape: b.shape, ends: b.Ends, rootChars: b.rootChars, firstUser: b.FirstUser,
 		open: b.Open, billing: b.billing, systemTurns: b.SystemTurns, reasoning: b.Reasoning,
 	}
@@ -31,13 +31,11 @@ func printOf(b *Body) print {
 type shape struct {
 	systemBytes int
 	blocks      []uint32 // hash of each systemBlock bytes of the system text
-	tools       []toolPrint
+	tools       []tool
 
 	// Hashes of the system text with parts of it masked.
 	noNumbers, noPaths, bare uint64
 }
-
-type toolPrint struct{ name, definition uint32 }
 
 // systemBlock is how closely a change in the system text can be placed, in
 // bytes; maxBlocks and maxTools bound a shape to about 1.5 KiB.
@@ -49,7 +47,7 @@ const (
 
 // describe reads the system text, already decoded, and the tools.
 func describe(system [][]byte, tools []tool) *shape {
-	s := &shape{}
+	s := &shape{tools: tools}
 	var m masks
 	for _, text := range system {
 		s.systemBytes += len(text)
@@ -61,9 +59,6 @@ func describe(system [][]byte, tools []tool) *shape {
 		}
 	}
 	s.noNumbers, s.noPaths, s.bare = m.noNumbers.Sum64(), m.noPaths.Sum64(), m.bare.Sum64()
-	for _, t := range tools[:min(len(tools), maxTools)] {
-		s.tools = append(s.tools, toolPrint{uint32(t.name), uint32(t.definition)})
-	}
 	return s
 }
 

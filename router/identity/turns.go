@@ -14,7 +14,7 @@ func (s *scanner) messages() {
 	s.body.Images, s.body.Reasoning = 0, 0
 	if s.next() == '"' {
 		sum, size := s.hashText(s.str())
-		s.turns = append(s.turns, turn{fold(xxhash.Sum64String("user"), sum), size, roleUser})
+		s.add(turn{fold(xxhash.Sum64String("user"), sum), size, roleUser})
 		return
 	}
 	s.elements(func() {
@@ -34,14 +34,23 @@ func (s *scanner) messages() {
 				s.body.SystemTurns++
 				s.systemTurn(n)
 			}
-			s.turns = append(s.turns, turn{sum, n.size, n.by()})
+			s.add(turn{sum, n.size, n.by()})
 		}
 	})
 }
 
+// add appends a turn. Those beyond MaxTurns count as text only.
+func (s *scanner) add(t turn) {
+	if len(s.turns) < MaxTurns {
+		s.turns = append(s.turns, t)
+		return
+	}
+	s.otherChars += t.size
+}
+
 // systemTurn remembers where FoldSystemTurns has to write.
 func (s *scanner) systemTurn(n node) {
-	if len(s.texts) == 0 || n.roleAt.empty() {
+	if len(s.texts) == 0 || n.roleAt.empty() || len(s.body.edits.systemTurns) == MaxTurns {
 		return
 	}
 	s.body.edits.systemTurns = append(s.body.edits.systemTurns, systemTurn{
@@ -63,7 +72,7 @@ func (s *scanner) prompt() {
 		s.elements(func() {
 			if s.next() == '"' {
 				sum, size := s.hashText(s.str())
-				s.turns = append(s.turns, turn{sum, size, roleUser})
+				s.add(turn{sum, size, roleUser})
 				return
 			}
 			s.promptTokens()
@@ -77,7 +86,7 @@ func (s *scanner) promptText() {
 	raw := s.str()
 	for first := true; first || len(raw) > 0; first = false {
 		s.buffer, raw = unescapePart(s.buffer[:0], raw, promptBlock)
-		s.turns = append(s.turns, turn{xxhash.Sum64(s.buffer), len(s.buffer), roleUser})
+		s.add(turn{xxhash.Sum64(s.buffer), len(s.buffer), roleUser})
 	}
 }
 
@@ -88,7 +97,7 @@ func (s *scanner) promptTokens() {
 	count, sum := 0, tagArray
 	if nested {
 		s.elements(func() { sum, count = fold(sum, xxhash.Sum64(s.skip().of(s.src))), count+1 })
-		s.turns = append(s.turns, turn{sum, 4 * count, roleUser})
+		s.add(turn{sum, 4 * count, roleUser})
 		return
 	}
 	if len(s.turns) == 0 {
@@ -101,14 +110,14 @@ func (s *scanner) promptTokens() {
 
 // countText consumes the input of an embeddings request and counts its text.
 func (s *scanner) countText() {
-	count := func() {
+	one := func() {
 		_, size, _ := s.scalar()
 		s.otherChars += size
 	}
 	s.otherChars = 0
 	if s.next() == '[' {
-		s.elements(count)
+		s.elements(one)
 		return
 	}
-	count()
+	one()
 }
