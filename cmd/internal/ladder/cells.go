@@ -1,0 +1,102 @@
+package ladder
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/lm-warden/warden/cmd/internal/ladder/rivals"
+	"github.com/lm-warden/warden/router/placement"
+	"github.com/lm-warden/warden/supervisor/simengine/core"
+)
+
+// ReferenceProfile is the machine of the reference measurement.
+const ReferenceProfile = "a4000-qwen3-4b"
+
+// Replicas of the reference machine, and vLLM's batch limit there.
+const (
+	referenceReplicas   = 4
+	referenceMaxNumSeqs = 32
+)
+
+// ReferenceFleet is the reference machine: four GPUs with that profile.
+func ReferenceFleet() (Fleet, error) {
+	p, err := core.FindProfile(ReferenceProfile)
+	if err != nil {
+		return Fleet{}, err
+	}
+	var f Fleet
+	for range referenceReplicas {
+		f.Engines = append(f.Engines, core.Config{
+			BlockSize: p.BlockSize, Blocks: p.Blocks, MaxNumSeqs: referenceMaxNumSeqs, Cost: p.Cost,
+		})
+	}
+	return f, nil
+}
+
+// WithHost gives each engine a second tier of so many GiB of host memory.
+func (f Fleet) WithHost(gib int) (Fleet, error) {
+	p, err := core.FindProfile(ReferenceProfile)
+	if err != nil {
+		return Fleet{}, err
+	}
+	out := f
+	out.Engines = nil
+	for _, e := range f.Engines {
+		e.Host = core.Host{
+			Tokens:          gib << 30 / p.TokenBytes,
+			TokensPerSecond: p.HostBytesPerSecond / float64(p.TokenBytes),
+		}
+		out.Engines = append(out.Engines, e)
+	}
+	return out, nil
+}
+
+// WithSlow makes the first engine that much slower: 0.12 is 12 %.
+func (f Fleet) WithSlow(by float64) Fleet {
+	out := f
+	out.Engines = append([]core.Config(nil), f.Engines...)
+	out.Engines[0].Cost = out.Engines[0].Cost.Scaled(1 - by)
+	return out
+}
+
+// Policies returns the names of ours, then of the rivals.
+func Policies() []string {
+	names := []string{placement.PolicyAdmission, placement.PolicyAffinity, placement.PolicyBalance}
+	for _, r := range rivals.All() {
+		names = append(names, r.Name)
+	}
+	return names
+}
+
+// NewPolicy makes a policy for a run.
+func NewPolicy(name string, r Run) (Policy, error) {
+	switch name {
+	case placement.PolicyAdmission, placement.PolicyAffinity, placement.PolicyBalance:
+		return placement.New(placement.Config{Policy: name, Seed: r.Seed}), nil
+	}
+	p, err := rivals.New(name, rivals.Info{
+		Shared: map[uint64]int{mainRoot: r.Work.Shared, subRoot: r.Work.SubShared},
+		Seed:   r.Seed,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("no policy is called %q: use one of %v", name, Policies())
+	}
+	return p, nil
+}
+
+// PlayNamed runs one cell with the policy of that name.
+func PlayNamed(r Run, policy string) (Result, error) {
+	p, err := NewPolicy(policy, r)
+	if err != nil {
+		return Result{}, err
+	}
+	res, err := Play(r, p)
+	res.Policy = policy
+	return res, err
+}
+
+// Times of a full cell: long enough that p95 of the fewest turns settles.
+const (
+	FullWarmup = 2 * time.Minute
+	FullLength = 20 * time.Minute
+)

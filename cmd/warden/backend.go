@@ -1,0 +1,250 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/lm-warden/warden/router"
+	"github.com/lm-warden/warden/supervisor"
+	"github.com/lm-warden/warden/supervisor/control"
+)
+
+var _ control.Backend = (*daemon)(nil)
+
+var pid = os.Getpid()
+
+// Version answers GET /v1/version.
+func (d *daemon) Version() control.Version {
+	details := map[string]string{"go": runtime.Version()}
+	if len(d.models) > 0 {
+		details["vllm"] = d.models[0].install.Version
+		details["vllm_origin"] = d.models[0].install.Origin
+	}
+	if d.gpus != nil {
+		details["driver"] = d.gpus.inventory.Driver
+	}
+	return control.Version{Version: version, PID: pid, StartedAt: d.started, Details: details}
+}
+
+// Config answers GET /v1/config. Keys stay in their file, so there is no secret
+// in it but what a model's env may hold.
+func (d *daemon) Config() (control.Config, error) {
+	values := map[string]any{}
+	cfg := d.cfg
+	cfg.Models = slices.Clone(cfg.Models)
+	for i := range cfg.Models {
+		cfg.Models[i].Env = redacted(cfg.Models[i].Env)
+	}
+	for _, v := range cfg.Values() {
+		values[v.Key] = v.Value
+	}
+	return json.Marshal(values)
+}
+
+func redacted(env []string) []string {
+	names := make([]string, 0, len(env))
+	for _, e := range env {
+		name, _, _ := strings.Cut(e, "=")
+		names = append(names, name+"=...")
+	}
+	return names
+}
+
+// Logs follows the engines' logs; with several replicas their lines are mixed
+// as they come.
+func (d *daemon) Logs(ctx context.Context, q control.LogQuery) iter.Seq2[control.LogLine, error] {
+	return func(yield func(control.LogLine, error) bool) {
+		ids, err := d.logged(q.Replicas)
+		if err != nil {
+			yield(control.LogLine{}, err)
+			return
+		}
+		query := supervisor.LogQuery{Tail: q.Tail, Since: q.Since, Previous: q.Previous, Follow: q.Follow && !q.Previous}
+		if query.Follow {
+			d.followLogs(ctx, ids, query, yield)
+			return
+		}
+		for _, id := range ids {
+			for line, err := range d.sup.Logs(ctx, id, query) {
+				if !yield(wireLine(id, line), err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
+// followLogs merges the lines of several replicas as they come.
+func (d *daemon) followLogs(ctx context.Context, ids []supervisor.ReplicaID, query supervisor.LogQuery, yield func(control.LogLine, error) bool) {
+	type item struct {
+		line control.LogLine
+		err  error
+	}
+	lines := make(chan item)
+	var readers sync.WaitGroup
+	defer readers.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for _, id := range ids {
+		readers.Go(func() {
+			for line, err := range d.sup.Logs(ctx, id, query) {
+				select {
+				case lines <- item{wireLine(id, line), err}:
+				case <-ctx.Done():
+					return
+				}
+			}
+		})
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case it := <-lines:
+			if !yield(it.line, it.err) || it.err != nil {
+				return
+			}
+		}
+	}
+}
+
+func wireLine(id supervisor.ReplicaID, l supervisor.LogLine) control.LogLine {
+	return control.LogLine{Replica: string(id), At: l.At, Generation: l.Generation, Text: l.Text}
+}
+
+func (d *daemon) logged(names []string) ([]supervisor.ReplicaID, error) {
+	var ids, wanted []supervisor.ReplicaID
+	for _, r := range d.sup.Snapshot() {
+		ids = append(ids, r.ID)
+	}
+	for _, name := range names {
+		id := supervisor.ReplicaID(name)
+		if !slices.Contains(ids, id) {
+			return nil, noReplica(name, ids)
+		}
+		wanted = append(wanted, id)
+	}
+	if len(wanted) == 0 {
+		return ids, nil
+	}
+	return wanted, nil
+}
+
+func noReplica(name string, ids []supervisor.ReplicaID) error {
+	return &control.Error{Code: control.CodeReplicaNotFound, Message: fmt.Sprintf("no replica %q", name), Hint: fmt.Sprintf("replicas are %v", ids)}
+}
+
+// SetAffinity turns a model's affinity on or off, live.
+func (d *daemon) SetAffinity(_ context.Context, model string, on bool) (control.AffinityChange, error) {
+	m, err := d.served(model)
+	if err != nil {
+		return control.AffinityChange{}, err
+	}
+	before, after, err := d.router.SetAffinity(m.Alias, on)
+	if err != nil {
+		return control.AffinityChange{}, err
+	}
+	return control.AffinityChange{Model: m.Alias, Old: before, New: after, SessionsLive: d.routed(m.Alias).SessionsLive}, nil
+}
+
+// SetSpillLimit changes a model's spill limit, live; 0 is auto.
+func (d *daemon) SetSpillLimit(_ context.Context, model string, limit int) (control.SpillChange, error) {
+	m, err := d.served(model)
+	if err != nil {
+		return control.SpillChange{}, err
+	}
+	before := effectiveSpill(d.routed(m.Alias))
+	if _, err := d.router.SetSpillLimit(m.Alias, limit); err != nil {
+		return control.SpillChange{}, err
+	}
+	return control.SpillChange{Model: m.Alias, Old: before, New: effectiveSpill(d.routed(m.Alias)), Auto: limit == 0}, nil
+}
+
+func effectiveSpill(m router.ModelSnapshot) int {
+	if m.SpillLimit == 0 && len(m.Replicas) > 0 {
+		return m.Replicas[0].SpillLimit
+	}
+	return m.SpillLimit
+}
+
+func (d *daemon) routed(alias string) router.ModelSnapshot {
+	for _, m := range d.router.Snapshot(0).Models {
+		if m.Alias == alias {
+			return m
+		}
+	}
+	return router.ModelSnapshot{}
+}
+
+func (d *daemon) served(name string) (plannedModel, error) {
+	var aliases []string
+	for _, m := range d.models {
+		if m.Alias == name || m.Repo == name || name == "" && len(d.models) == 1 {
+			return m, nil
+		}
+		aliases = append(aliases, m.Alias)
+	}
+	return plannedModel{}, &control.Error{Code: control.CodeModelNotFound, Message: fmt.Sprintf("model %q is not served", name), Hint: fmt.Sprintf("served are %v", aliases)}
+}
+
+// Replica orders something for one replica.
+func (d *daemon) Replica(_ context.Context, id string, action control.ReplicaAction) (control.Accepted, error) {
+	replicas := d.sup.Snapshot()
+	i := slices.IndexFunc(replicas, func(r supervisor.Replica) bool { return string(r.ID) == id })
+	if i < 0 {
+		ids := make([]supervisor.ReplicaID, 0, len(replicas))
+		for _, r := range replicas {
+			ids = append(ids, r.ID)
+		}
+		return control.Accepted{}, noReplica(id, ids)
+	}
+	r := replicas[i]
+	err := d.order(r.ID, action)
+	if err != nil {
+		var refused *control.Error
+		if !errors.As(err, &refused) {
+			err = &control.Error{Code: control.CodeWrongState, Message: err.Error()}
+		}
+		return control.Accepted{}, err
+	}
+	return control.Accepted{Replica: id, Action: action, Generation: r.Generation}, nil
+}
+
+func (d *daemon) order(id supervisor.ReplicaID, action control.ReplicaAction) error {
+	switch action {
+	case control.Restart:
+		return d.sup.Restart(id, d.cfg.Drain)
+	case control.Drain:
+		return d.sup.Drain(id)
+	case control.Undrain:
+		return d.sup.Undrain(id)
+	case control.Kill:
+		return d.sup.Kill(id)
+	case control.Retry:
+		return d.sup.Retry(id)
+	}
+	return &control.Error{Code: control.CodeBadRequest, Message: fmt.Sprintf("unknown action %q", action)}
+}
+
+// Shutdown ends the daemon; the answer leaves before it begins.
+func (d *daemon) Shutdown(_ context.Context, req control.ShutdownRequest) error {
+	drain := time.Duration(req.Drain)
+	if drain == 0 {
+		drain = d.cfg.Drain
+	}
+	if req.Now {
+		d.kill()
+		return nil
+	}
+	d.stop(drain)
+	return nil
+}

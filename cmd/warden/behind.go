@@ -1,0 +1,194 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/lm-warden/warden/configs"
+	"github.com/lm-warden/warden/supervisor/control"
+	"github.com/lm-warden/warden/tui"
+)
+
+// A warden behind the terminal is the same program in a session of its own,
+// tied to this one by two pipes. The leash: when this process ends without
+// saying "detach", the one behind drains and stops, so a closed terminal or a
+// kill leaves nothing running by accident. The report: one JSON line, sent when
+// the control socket answers or the start failed.
+
+const (
+	leashFD  = 3
+	reportFD = 4
+
+	detachWord = "detach\n"
+)
+
+// report is what the warden behind says about its start.
+type report struct {
+	OK    bool   `json:"ok"`
+	Code  int    `json:"code,omitempty"`
+	Error string `json:"error,omitempty"`
+	Fix   string `json:"fix,omitempty"`
+}
+
+// behind is a warden started by this process.
+type behind struct {
+	cmd   *exec.Cmd
+	leash *os.File
+	log   string
+	done  chan struct{} // closed when it has ended
+}
+
+// startBehind runs this program again as the daemon and waits for its report.
+func (a *app) startBehind(cfg configs.Config) (*behind, error) {
+	if err := os.MkdirAll(stateDir(cfg.Name), 0o700); err != nil {
+		return nil, fail(exitPreflight, fmt.Errorf("cannot create the state directory: %w", err), "set XDG_STATE_HOME to a directory you can write")
+	}
+	logPath := filepath.Join(stateDir(cfg.Name), "warden.log")
+	logFile, err := os.OpenFile(logPath, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer logFile.Close()
+	leashRead, leashWrite, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer leashRead.Close()
+	reportRead, reportWrite, err := os.Pipe()
+	if err != nil {
+		return nil, errors.Join(err, leashWrite.Close())
+	}
+	defer reportRead.Close()
+	cmd := exec.Command(selfPath(), leashedArgs(os.Args[1:])...)
+	cmd.Stdout, cmd.Stderr = logFile, logFile
+	cmd.ExtraFiles = []*os.File{leashRead, reportWrite}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	err = cmd.Start()
+	reportWrite.Close()
+	if err != nil {
+		return nil, errors.Join(err, leashWrite.Close())
+	}
+	b := &behind{cmd: cmd, leash: leashWrite, log: logPath, done: make(chan struct{})}
+	go func() {
+		defer close(b.done)
+		_ = cmd.Wait() // its report and the socket say how it went
+	}()
+	return b, b.readReport(reportRead)
+}
+
+// leashedArgs is this command line with --leash right behind the command.
+func leashedArgs(args []string) []string {
+	for i, arg := range args {
+		if arg == "up" {
+			return append(append(append([]string{}, args[:i+1]...), "--leash"), args[i+1:]...)
+		}
+	}
+	return append([]string{"up", "--leash"}, args...)
+}
+
+func (b *behind) readReport(r io.Reader) error {
+	line, err := bufio.NewReader(r).ReadBytes('\n')
+	var rep report
+	if jsonErr := json.Unmarshal(line, &rep); jsonErr != nil {
+		<-b.done
+		return fail(exitStart, fmt.Errorf("warden ended while starting (%v)", errors.Join(err, jsonErr)), "its log is "+b.log)
+	}
+	if !rep.OK {
+		<-b.done
+		return fail(rep.Code, errors.New(rep.Error), rep.Fix)
+	}
+	return nil
+}
+
+// detach lets the warden behind live on.
+func (b *behind) detach() error {
+	_, err := b.leash.WriteString(detachWord)
+	return errors.Join(err, b.leash.Close())
+}
+
+// upBehind is `up -d` and `up` on a terminal.
+func (a *app) upBehind(ctx context.Context, cfg configs.Config, f *upFlags, mode tui.ProgressMode) error {
+	b, err := a.startBehind(cfg)
+	if err != nil {
+		return err
+	}
+	client, err := control.Dial(ctx, controlSocket(cfg.Name))
+	if err != nil {
+		return fail(exitStart, err, "its log is "+b.log)
+	}
+	defer client.Close()
+	if f.detach && f.noWait {
+		fmt.Fprintf(a.out, "starting behind: socket %s, log %s\n", client.Socket(), b.log)
+		return b.detach()
+	}
+	ctx, signals := a.watchSignals(ctx)
+	defer signals.close()
+	opts, err := a.progressOptions(f, mode)
+	if err != nil {
+		return err
+	}
+	err = tui.Progress(ctx, client, a.err, opts)
+	switch {
+	case signals.count() > 0:
+		return a.stopBehind(b, client, signals, cfg.Drain)
+	case err != nil:
+		return errors.Join(fail(exitStart, err, hintOf(err)), a.stopBehind(b, client, signals, 0))
+	case f.detach:
+		fmt.Fprintf(a.out, "socket %s\nlog    %s\nwatch: warden top   stop: warden down\n", client.Socket(), b.log)
+		return b.detach()
+	}
+	return a.dashboard(ctx, b, client, f, signals, cfg)
+}
+
+// dashboard shows the replicas until the person stops or leaves.
+func (a *app) dashboard(ctx context.Context, b *behind, client *control.Client, f *upFlags, signals *signals, cfg configs.Config) error {
+	theme, err := a.theme(f.ascii, a.out)
+	if err != nil {
+		return err
+	}
+	result, err := tui.Run(ctx, client, tui.Options{Mode: tui.Up, Theme: theme, In: a.in, Out: a.out})
+	if result.Action == tui.Detached {
+		fmt.Fprintln(a.err, "left running: `warden top` to watch it again, `warden down` to stop it")
+		return b.detach()
+	}
+	return errors.Join(err, a.stopBehind(b, client, signals, cfg.Drain))
+}
+
+// stopBehind drains and stops the warden behind; a second signal kills.
+func (a *app) stopBehind(b *behind, client *control.Client, signals *signals, drain time.Duration) error {
+	defer b.leash.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if status, err := client.Status(ctx); err == nil {
+		fmt.Fprintf(a.err, "stopping: %s in flight, up to %s; Ctrl-C again to kill\n", count(status.Totals.Held, "request", "requests"), drain)
+	}
+	if err := client.Shutdown(ctx, control.ShutdownRequest{Drain: control.Duration(drain), Now: drain == 0}); err != nil {
+		b.leash.Close() // it drains on its own then
+	}
+	select {
+	case <-b.done:
+		return nil
+	case <-signals.second():
+	}
+	killCtx, cancelKill := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancelKill()
+	if err := client.Shutdown(killCtx, control.ShutdownRequest{Now: true}); err != nil {
+		_ = b.cmd.Process.Kill()
+	}
+	select {
+	case <-b.done:
+	case <-time.After(15 * time.Second):
+		_ = b.cmd.Process.Kill()
+		<-b.done
+	}
+	return errForced
+}

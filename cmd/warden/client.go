@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lm-warden/warden/configs"
+	"github.com/lm-warden/warden/supervisor/control"
+)
+
+// dial reaches the running warden, or says that there is none.
+func (a *app) dial(ctx context.Context) (*control.Client, error) {
+	name, err := a.wardenName()
+	if err != nil {
+		return nil, err
+	}
+	return control.Dial(ctx, controlSocket(name))
+}
+
+// wardenName is --name, or what the configuration says.
+func (a *app) wardenName() (string, error) {
+	if a.flags.name != "" {
+		return a.flags.name, nil
+	}
+	loaded, err := a.loadConfig(nil)
+	if err != nil {
+		return "", err
+	}
+	return loaded.Config.Name, nil
+}
+
+// withClient runs f against the running warden.
+func (a *app) withClient(f func(context.Context, *control.Client) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, _ []string) error {
+		return a.ask(cmd.Context(), f)
+	}
+}
+
+func (a *app) ask(ctx context.Context, f func(context.Context, *control.Client) error) error {
+	client, err := a.dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	return f(ctx, client)
+}
+
+// printJSON writes v as one indented document.
+func (a *app) printJSON(v any) error {
+	enc := json.NewEncoder(a.out)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
+
+// completionBudget is how long completion waits for a daemon; it then offers
+// nothing rather than stall the user's shell.
+const completionBudget = 200 * time.Millisecond
+
+// completeReplicas offers the names of the running replicas.
+func (a *app) completeReplicas(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	var names []string
+	a.completeFrom(cmd, func(s control.Status) {
+		for _, r := range s.Replicas {
+			if !slices.Contains(args, r.ID) {
+				names = append(names, fmt.Sprintf("%s\t%s on %s", r.ID, r.Model, strings.Trim(fmt.Sprint(r.GPUs), "[]")))
+			}
+		}
+	})
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeServed offers the served models; modes come first where the command
+// takes one.
+func (a *app) completeServed(modes ...string) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) == 0 && len(modes) > 0 {
+			return modes, cobra.ShellCompDirectiveNoFileComp
+		}
+		var names []string
+		a.completeFrom(cmd, func(s control.Status) {
+			for _, m := range s.Models {
+				names = append(names, m.Alias+"\t"+m.Repo)
+			}
+		})
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+func (a *app) completeFrom(cmd *cobra.Command, use func(control.Status)) {
+	ctx, cancel := context.WithTimeout(cmd.Context(), completionBudget)
+	defer cancel()
+	_ = a.ask(ctx, func(ctx context.Context, c *control.Client) error { // silent on failure: it is only completion
+		status, err := c.Status(ctx)
+		if err == nil {
+			use(status)
+		}
+		return err
+	})
+}
+
+// completeCatalogue offers the short names of models.
+func (a *app) completeCatalogue(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	loaded, err := a.loadConfig(nil)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []string
+	for _, e := range configs.Merge(configs.Builtin(), loaded.Config.Catalogue) {
+		names = append(names, e.Alias+"\t"+e.Repo)
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

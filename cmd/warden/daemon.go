@@ -1,0 +1,218 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/lm-warden/warden/cmd/internal/portowner"
+	"github.com/lm-warden/warden/configs"
+	"github.com/lm-warden/warden/router"
+	"github.com/lm-warden/warden/supervisor"
+	"github.com/lm-warden/warden/supervisor/control"
+	"github.com/lm-warden/warden/supervisor/events"
+)
+
+// budget bounds short questions to the daemon and its parts.
+const budget = 5 * time.Second
+
+// recentEvents is how many events a new watcher sees.
+const recentEvents = 200
+
+// daemon is a running warden: its parts, and the order they start and stop in.
+// wire.go connects them, report.go describes them.
+type daemon struct {
+	cfg     configs.Config
+	demo    demo
+	log     *slog.Logger
+	started time.Time
+	models  []plannedModel
+
+	bus     *events.Bus
+	gpus    *gpuWatch
+	sup     *supervisor.Supervisor
+	router  *router.Router
+	control *control.Server
+	api     net.Listener
+	engines *engineRates
+
+	stopOnce sync.Once
+	stopping chan struct{} // closed when a stop was ordered
+	drain    time.Duration // of that stop
+	killed   chan struct{} // closed when held requests are to be dropped
+	killOnce sync.Once
+	reaped   chan struct{} // closed when no engine is left
+	ended    chan struct{} // closed when run returned
+}
+
+// newDaemon claims the addresses, looks at the machine and plans the replicas.
+// Nothing runs yet, but a second warden of the same name is refused from here.
+func newDaemon(cfg configs.Config, demo demo, log *slog.Logger) (*daemon, error) {
+	d := &daemon{
+		cfg: cfg, demo: demo, log: log, started: time.Now(),
+		bus: events.NewBus(recentEvents), engines: newEngineRates(),
+		stopping: make(chan struct{}), killed: make(chan struct{}),
+		reaped: make(chan struct{}), ended: make(chan struct{}),
+	}
+	runtime, err := makeRuntimeDir(cfg.Name)
+	if err != nil {
+		return nil, err
+	}
+	if d.control, err = control.Listen(control.ServerOptions{Socket: controlSocket(cfg.Name), Backend: d, Bus: d.bus, Log: log}); err != nil {
+		return nil, err
+	}
+	if err := d.prepare(runtime); err != nil {
+		return nil, errors.Join(err, d.release())
+	}
+	return d, nil
+}
+
+// prepare does what can fail before anything starts.
+func (d *daemon) prepare(runtime string) (err error) {
+	if d.api, err = listen(d.cfg.Listen); err != nil {
+		return err
+	}
+	d.cfg.Listen = d.api.Addr().String() // port 0 became a real one
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	if d.gpus, err = watchGPUs(ctx, d.cfg, d.log); err != nil {
+		return err
+	}
+	if d.models, err = planModels(d.cfg, d.gpus.inventory, runtime); err != nil {
+		return err
+	}
+	if d.router, err = d.newRouter(); err != nil {
+		return err
+	}
+	if d.sup, err = d.newSupervisor(runtime); err != nil {
+		return err
+	}
+	d.gpus.simulateLoad(d.sup.Snapshot)
+	return nil
+}
+
+// release gives back what newDaemon claimed, when run is never called.
+func (d *daemon) release() error {
+	d.control.Close()
+	if d.router != nil {
+		d.router.Close()
+	}
+	var err error
+	if d.api != nil {
+		err = d.api.Close()
+	}
+	if d.gpus != nil {
+		err = errors.Join(err, d.gpus.close())
+	}
+	return err
+}
+
+// listen binds the API's address, or says who holds it.
+func listen(address string) (net.Listener, error) {
+	l, err := net.Listen("tcp", address)
+	if err == nil {
+		return l, nil
+	}
+	what := fmt.Errorf("cannot listen on %s: %w", address, err)
+	var bind *net.OpError
+	if errors.As(err, &bind) {
+		what = fmt.Errorf("cannot listen on %s: %w", address, bind.Err)
+	}
+	host, portText, _ := net.SplitHostPort(address)
+	port, _ := net.LookupPort("tcp", portText)
+	if owner, ok := portowner.Find(port); ok {
+		what = fmt.Errorf("cannot listen on %s: used by %s", address, owner)
+	}
+	return nil, fail(exitPreflight, what, fmt.Sprintf("`--listen %s`, or stop it", net.JoinHostPort(host, fmt.Sprint(port+1))))
+}
+
+// run serves until ctx ends, stop or kill is called, and returns when the last
+// engine is reaped and the last goroutine has ended.
+func (d *daemon) run(ctx context.Context) error {
+	defer close(d.ended)
+	alive, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	server := router.NewServer(d.router)
+	var group errgroup.Group
+	group.Go(func() error { return notClosed(server.Serve(d.api)) })
+	group.Go(func() error { return d.control.Serve(context.Background()) })
+	group.Go(func() error { d.gpus.run(alive, d.bus); return nil })
+	group.Go(func() error { d.demo.run(alive, d.cfg, d.models, d.log); return nil })
+	group.Go(func() error {
+		select {
+		case <-ctx.Done():
+			d.stop(d.cfg.Drain)
+		case <-d.stopping:
+		}
+		d.shutDown(server, cancel)
+		return nil
+	})
+	err := d.sup.Run(alive)
+	close(d.reaped)
+	d.stop(0) // when the supervisor ended by itself
+	return errors.Join(err, group.Wait())
+}
+
+func notClosed(err error) error {
+	if errors.Is(err, http.ErrServerClosed) || errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// stop orders the end: no new requests, held ones may take drain to finish.
+// Later calls do nothing.
+func (d *daemon) stop(drain time.Duration) {
+	d.stopOnce.Do(func() {
+		d.drain = drain
+		close(d.stopping)
+	})
+}
+
+// kill orders the end without waiting for held requests, also during a drain.
+func (d *daemon) kill() {
+	d.killOnce.Do(func() { close(d.killed) })
+	d.stop(0)
+}
+
+// shutDown stops the parts in order: requests, engines, then who watches.
+func (d *daemon) shutDown(server *http.Server, cancel context.CancelFunc) {
+	drainCtx, done := context.WithTimeout(context.Background(), d.drain)
+	defer done()
+	go func() {
+		select {
+		case <-d.killed:
+			done()
+		case <-drainCtx.Done():
+		}
+	}()
+	d.bus.Publish(events.Event{Kind: "stopping", Text: fmt.Sprintf("stopping: %s held, up to %s to finish", count(d.held(), "request", "requests"), d.drain)})
+	if err := d.router.Drain(drainCtx); err != nil {
+		d.log.Warn("requests cut at the stop", "held", d.held())
+	}
+	_ = server.Close() // what is still open was given its time
+	d.sup.Shutdown(0)
+	<-d.reaped
+	cancel()
+	d.router.Close()
+	if err := d.gpus.close(); err != nil {
+		d.log.Warn("the GPU reader did not end well", "err", err)
+	}
+	d.control.Close() // last: watchers see the stop to its end
+}
+
+func (d *daemon) held() int {
+	held := 0
+	for _, r := range d.sup.Snapshot() {
+		n, _ := d.router.Work(router.ReplicaID(r.ID))
+		held += n
+	}
+	return held
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lm-warden/warden/supervisor"
+	"github.com/lm-warden/warden/supervisor/control"
+)
+
+func (a *app) downCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "down", Short: "Stop the replicas and the warden", Args: cobra.NoArgs,
+		Long: `Lets held requests finish, stops every engine and waits until no process is
+left. Engines whose warden is gone are ended as well.`,
+		Example: "  warden down\n  warden down --now",
+	}
+	drain := cmd.Flags().Duration("drain", 0, "time for held requests, default what `up` was given")
+	now := cmd.Flags().Bool("now", false, "do not wait for held requests")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if *drain < 0 {
+			return usageError(cmd, fmt.Errorf("--drain %v must not be negative", *drain))
+		}
+		err := a.ask(cmd.Context(), func(ctx context.Context, c *control.Client) error {
+			return a.shutDownAndWait(ctx, c, control.ShutdownRequest{Drain: control.Duration(*drain), Now: *now})
+		})
+		if errors.Is(err, control.ErrNoDaemon) {
+			return a.sweep(cmd.Context(), err)
+		}
+		return err
+	}
+	return cmd
+}
+
+// shutDownAndWait orders the stop and follows the daemon until it is gone.
+func (a *app) shutDownAndWait(ctx context.Context, c *control.Client, req control.ShutdownRequest) error {
+	if err := c.Shutdown(ctx, req); err != nil {
+		return err
+	}
+	last := map[string]string{}
+	for msg, err := range c.Watch(ctx) {
+		if err != nil {
+			break // it went away, as ordered
+		}
+		if msg.Status == nil {
+			continue
+		}
+		for _, r := range msg.Status.Replicas {
+			if last[r.ID] != r.State {
+				last[r.ID] = r.State
+				fmt.Fprintf(a.out, "%s: %s\n", r.ID, r.State)
+			}
+		}
+	}
+	return a.waitGone(ctx, c.Socket())
+}
+
+// waitGone returns when nobody answers on the socket any more.
+func (a *app) waitGone(ctx context.Context, socket string) error {
+	for {
+		c, err := control.Dial(ctx, socket)
+		if errors.Is(err, control.ErrNoDaemon) {
+			fmt.Fprintln(a.out, "stopped")
+			return nil
+		}
+		if err == nil {
+			c.Close()
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// sweep ends engines whose warden died. Without any, noDaemon stands.
+func (a *app) sweep(ctx context.Context, noDaemon error) error {
+	name, err := a.wardenName()
+	if err != nil {
+		return err
+	}
+	if !exists(runtimeDir(name)) {
+		return noDaemon
+	}
+	ended, err := supervisor.Sweep(ctx, runtimeDir(name))
+	for _, what := range ended {
+		fmt.Fprintf(a.out, "%s: ended, its warden was gone\n", what)
+	}
+	if err == nil && len(ended) == 0 {
+		return noDaemon
+	}
+	return err
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/lm-warden/warden/"
+
+// mayImport lists, for each part of the tree, which other parts of ours it may
+// import. The longest matching folder counts; a part may always import itself
+// and what lies below it. cmd may import everything.
+var mayImport = map[string][]string{
+	"gpu":                  {},
+	"router":               {},
+	"router/placement":     {},
+	"configs":              {},
+	"supervisor/events":    {},
+	"supervisor":           {"supervisor/events", "supervisor/shim"},
+	"supervisor/shim":      {},
+	"supervisor/simengine": {},
+	"supervisor/vllm":      {"supervisor"},
+	"supervisor/control":   {"supervisor/events"},
+	"tui":                  {"supervisor/control", "supervisor/events"},
+	"cmd":                  {"cmd", "configs", "gpu", "router", "supervisor", "tui"},
+}
+
+// onlyIn says which folder a library stays in, so that it can be replaced there.
+var onlyIn = map[string][]string{
+	"github.com/NVIDIA/go-nvml":           {"gpu"},
+	"github.com/spf13/viper":              {"configs"},
+	"github.com/spf13/cobra":              {"cmd/warden"},
+	"github.com/charmbracelet/bubbletea":  {"tui"},
+	"github.com/prometheus/client_golang": {"router", "cmd/warden"},
+}
+
+func TestImportsPointOneWay(t *testing.T) {
+	root := filepath.Join("..", "..")
+	files := 0
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (d.Name() == "testdata" || d.Name() == "node_modules" || strings.HasPrefix(d.Name(), ".") && len(d.Name()) > 2) {
+			return filepath.SkipDir
+		}
+		if filepath.Ext(path) != ".go" {
+			return nil
+		}
+		files++
+		rel, _ := filepath.Rel(root, path)
+		checkFile(t, path, filepath.ToSlash(filepath.Dir(rel)))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if files < 50 {
+		t.Errorf("only %d files were read: is the walk right?", files)
+	}
+}
+
+func checkFile(t *testing.T, path, folder string) {
+	t.Helper()
+	parsed, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+	if err != nil {
+		t.Errorf("%s: %v", path, err)
+		return
+	}
+	for _, spec := range parsed.Imports {
+		name, _ := strconv.Unquote(spec.Path.Value)
+		if ours, ok := strings.CutPrefix(name, module); ok && !allowed(folder, ours) {
+			t.Errorf("%s imports %s: %s may import only %v", path, ours, part(folder), mayImport[part(folder)])
+		}
+		for library, folders := range onlyIn {
+			if within(name, library) && !strings.HasSuffix(path, "_test.go") && !inAny(folder, folders) {
+				t.Errorf("%s imports %s, which stays in %v", path, name, folders)
+			}
+		}
+	}
+}
+
+func allowed(folder, ours string) bool {
+	p := part(folder)
+	if within(ours, p) && part(ours) == p {
+		return true
+	}
+	if within(ours, p) && p != "supervisor" { // below oneself, except the parts of supervisor that have rules of their own
+		return true
+	}
+	for _, other := range mayImport[p] {
+		if ours == other || p == "cmd" && within(ours, other) || within(ours, other) && part(ours) == other {
+			return true
+		}
+	}
+	return false
+}
+
+// part is the longest folder of mayImport that holds folder.
+func part(folder string) string {
+	best := ""
+	for p := range mayImport {
+		if within(folder, p) && len(p) > len(best) {
+			best = p
+		}
+	}
+	return best
+}
+
+func within(path, folder string) bool { return path == folder || strings.HasPrefix(path, folder+"/") }
+
+func inAny(folder string, folders []string) bool {
+	for _, f := range folders {
+		if within(folder, f) {
+			return true
+		}
+	}
+	return false
+}

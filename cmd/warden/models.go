@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+
+	"github.com/lm-warden/warden/configs"
+	"github.com/lm-warden/warden/gpu"
+)
+
+func (a *app) modelsCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "models", Short: "List the short names of models", Args: cobra.NoArgs,
+		Long: `Lists the short names that --model takes. Your own go under "catalogue" in a
+configuration file; any other name with "/" is taken as a repository.`,
+		Example: "  warden models\n  warden models --json",
+	}
+	asJSON := cmd.Flags().Bool("json", false, "print JSON")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		loaded, err := a.loadConfig(nil)
+		if err != nil {
+			return err
+		}
+		entries := configs.Merge(configs.Builtin(), loaded.Config.Catalogue)
+		largest := a.largestGPU(cmd.Context())
+		if *asJSON {
+			return a.printJSON(modelRows(entries, largest))
+		}
+		tw := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(tw, "ALIAS\tREPOSITORY\tWEIGHTS\tFITS HERE\tNOTE")
+		for _, row := range modelRows(entries, largest) {
+			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\n", row.Alias, row.Repo, gigabytes(row.WeightsGB), row.Fits, row.Note)
+		}
+		return tw.Flush()
+	}
+	return cmd
+}
+
+type modelRow struct {
+	Alias     string  `json:"alias"`
+	Repo      string  `json:"repo"`
+	WeightsGB float64 `json:"weights_gb,omitempty"`
+	Fits      string  `json:"fits_here"`
+	Note      string  `json:"note,omitempty"`
+}
+
+func gigabytes(gb float64) string {
+	if gb == 0 {
+		return "-"
+	}
+	return humanize.SIWithDigits(gb*1e9, 1, "B")
+}
+
+// modelRows says for each entry how many GPUs of this machine hold its weights.
+func modelRows(entries []configs.Entry, largest uint64) []modelRow {
+	rows := make([]modelRow, 0, len(entries))
+	for _, e := range entries {
+		row := modelRow{Alias: e.Alias, Repo: e.Repo, WeightsGB: e.WeightsGB, Fits: "-", Note: e.Note}
+		switch {
+		case e.Alias == configs.Tiny:
+			row.Fits = "--device cpu"
+		case e.WeightsGB > 0 && largest > 0:
+			row.Fits = fitText(e.WeightsGB, largest)
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// usableShare is vLLM's default --gpu-memory-utilization; a tenth of it is
+// left for activations and a KV cache worth having.
+const usableShare = 0.92 * 0.9
+
+func fitText(weightsGB float64, memory uint64) string {
+	for tp := 1; tp <= 8; tp *= 2 {
+		if weightsGB*1e9 <= usableShare*float64(memory)*float64(tp) {
+			return fmt.Sprintf("--tp %d", tp)
+		}
+	}
+	return "no"
+}
+
+// largestGPU is the memory of the largest GPU in bytes; 0 when none is seen.
+func (a *app) largestGPU(ctx context.Context) uint64 {
+	inv, err := a.detect(ctx)
+	if err != nil {
+		return 0
+	}
+	var largest uint64
+	for _, d := range inv.Devices {
+		largest = max(largest, d.Memory)
+	}
+	return largest
+}
+
+// detect asks NVML once, through its child process.
+func (a *app) detect(ctx context.Context) (gpu.Inventory, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	source := gpu.NewChild(gpu.ChildOptions{Argv: nvmlArgv()})
+	inv, err := source.Detect(ctx)
+	return inv, errors.Join(err, source.Close())
+}
+
+func (a *app) gpusCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "gpus", Short: "List the GPUs and who uses them", Args: cobra.NoArgs,
+		Example: "  warden gpus\n  warden gpus --json",
+	}
+	asJSON := cmd.Flags().Bool("json", false, "print JSON")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		inv, err := a.detect(cmd.Context())
+		if err != nil {
+			what, fix := gpu.Describe(err)
+			return fail(exitPreflight, errors.New(what), fix)
+		}
+		if *asJSON {
+			return a.printJSON(inv)
+		}
+		fmt.Fprintf(a.out, "driver %s, CUDA %s\n", inv.Driver, inv.CUDA)
+		tw := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(tw, "GPU\tNAME\tBUS\tMEMORY\tFREE\tCC\tNUMA\tUSED BY")
+		for _, d := range inv.Devices {
+			fmt.Fprintf(tw, "%d\t%s\t%s\t%s\t%s\t%d.%d\t%s\t%s\n", d.Index, d.Name, d.PCIBusID, humanize.IBytes(d.Memory),
+				humanize.IBytes(d.MemoryFree), d.ComputeCap[0], d.ComputeCap[1], numa(d.NUMANode), users(d))
+		}
+		return tw.Flush()
+	}
+	return cmd
+}
+
+func numa(node int) string {
+	if node < 0 {
+		return "-"
+	}
+	return fmt.Sprint(node)
+}
+
+func users(d gpu.Device) string {
+	if d.MIG {
+		return "MIG: not supported"
+	}
+	var list []string
+	for _, p := range d.Processes {
+		text := fmt.Sprintf("pid %d (%s", p.PID, p.Name)
+		if p.User != "" {
+			text += ", user " + p.User
+		}
+		list = append(list, text+")")
+	}
+	return strings.Join(list, ", ")
+}

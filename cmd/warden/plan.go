@@ -1,0 +1,196 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/lm-warden/warden/configs"
+	"github.com/lm-warden/warden/gpu"
+	"github.com/lm-warden/warden/supervisor"
+	"github.com/lm-warden/warden/supervisor/vllm"
+	"github.com/lm-warden/warden/supervisor/vllm/tiny"
+)
+
+// plannedModel is a model and the replicas it gets on this machine.
+type plannedModel struct {
+	configs.Model
+	spill   int // requests; 0 = auto
+	install vllm.Install
+	specs   []supervisor.Spec
+}
+
+// placeOn is where one replica runs.
+type placeOn struct {
+	group gpu.Group
+	cpus  []int
+}
+
+// planModels gives every model its devices, models that name their GPUs first.
+func planModels(cfg configs.Config, inv gpu.Inventory, runtime string) ([]plannedModel, error) {
+	catalogue := configs.Merge(configs.Builtin(), cfg.Catalogue)
+	models := make([]plannedModel, len(cfg.Models))
+	for i, m := range cfg.Models {
+		filled, err := m.WithDefaults(catalogue)
+		if err != nil {
+			return nil, fail(exitUsage, err, "")
+		}
+		if err := vllm.CheckArgs(filled.Args); err != nil {
+			return nil, fail(exitUsage, err, "")
+		}
+		if n, ok := vllm.MaxNumSeqs(filled.Args); ok {
+			filled.MaxNumSeqs = n // the engine takes the user's own
+		}
+		spill, _ := filled.Spill() // checked by Config.Validate
+		models[i] = plannedModel{Model: filled, spill: spill}
+	}
+	engine, install, err := engineFor(cfg)
+	if err != nil {
+		return nil, err
+	}
+	places, err := planPlaces(cfg, models, inv)
+	if err != nil {
+		return nil, err
+	}
+	next := 0
+	for i := range models {
+		models[i].install = install
+		for _, place := range places[i] {
+			spec, err := models[i].spec(cfg, next, place, engine, runtime)
+			if err != nil {
+				return nil, err
+			}
+			models[i].specs = append(models[i].specs, spec)
+			next++
+		}
+		models[i].DP = len(models[i].specs)
+	}
+	return models, nil
+}
+
+// engineFor finds the engine's program: vLLM, or this one as its simulation.
+func engineFor(cfg configs.Config) (supervisor.Engine, vllm.Install, error) {
+	if cfg.Engine.Device == configs.DeviceSimulated {
+		install := vllm.Install{Argv: []string{selfPath(), "__simengine"}, Version: vllm.NewestTested, Origin: "simulated", Device: cfg.Engine.Device}
+		return vllm.New(install, vllm.Options{}), install, nil
+	}
+	work, _ := os.Getwd() // without one only ./.venv is not looked into
+	install, err := vllm.Find(vllm.FindOptions{
+		Configured: cfg.Engine.VLLM, VirtualEnv: os.Getenv("VIRTUAL_ENV"), SearchPath: os.Getenv("PATH"),
+		WorkDir: work, ManagedDir: managedDir(), Device: cfg.Engine.Device,
+	})
+	if err != nil {
+		return nil, install, fail(exitPreflight, err, "")
+	}
+	return vllm.New(install, vllm.Options{}), install, nil
+}
+
+// planPlaces chooses the devices of every replica of every model.
+func planPlaces(cfg configs.Config, models []plannedModel, inv gpu.Inventory) ([][]placeOn, error) {
+	places := make([][]placeOn, len(models))
+	if cfg.Engine.Device == configs.DeviceCPU {
+		return planCores(models)
+	}
+	free := make([]int, 0, len(inv.Devices))
+	for _, d := range inv.Devices {
+		free = append(free, d.Index)
+	}
+	order := make([]int, 0, len(models)) // those with GPUs of their own first
+	for _, named := range []bool{true, false} {
+		for i, m := range models {
+			if (len(m.GPUs) > 0) == named {
+				order = append(order, i)
+			}
+		}
+	}
+	for _, i := range order {
+		m := models[i]
+		request := gpu.PlanRequest{DP: m.DP, TP: m.TP, GPUs: m.GPUs}
+		if len(m.GPUs) == 0 && len(models) > 1 {
+			request.GPUs = free
+		}
+		groups, err := gpu.Plan(inv, request)
+		if err != nil {
+			what, fix := gpu.Describe(err)
+			return nil, fail(exitPreflight, fmt.Errorf("%s: %s", m.Alias, what), fix)
+		}
+		for _, g := range groups {
+			places[i] = append(places[i], placeOn{group: g, cpus: g.CPUs()})
+			for _, d := range g {
+				free = slices.DeleteFunc(free, func(index int) bool { return index == d.Index })
+			}
+		}
+	}
+	return places, nil
+}
+
+func planCores(models []plannedModel) ([][]placeOn, error) {
+	cores, err := gpu.AllowedCores()
+	if err != nil {
+		return nil, err
+	}
+	total := 0
+	for _, m := range models {
+		total += max(1, m.DP)
+	}
+	groups, err := gpu.PlanCPU(total, cores)
+	if err != nil {
+		what, fix := gpu.Describe(err)
+		return nil, fail(exitPreflight, errors.New(what), fix)
+	}
+	places := make([][]placeOn, len(models))
+	for i, m := range models {
+		for range max(1, m.DP) {
+			places[i] = append(places[i], placeOn{cpus: groups[0]})
+			groups = groups[1:]
+		}
+	}
+	return places, nil
+}
+
+// spec describes replica number n.
+func (m *plannedModel) spec(cfg configs.Config, n int, place placeOn, engine supervisor.Engine, runtime string) (supervisor.Spec, error) {
+	id := fmt.Sprintf("r%d", n)
+	s := supervisor.Spec{
+		ID: supervisor.ReplicaID(id), Model: m.Alias, Repo: m.Repo, ServedNames: []string{m.Alias, m.Repo},
+		TP: m.TP, Device: cfg.Engine.Device, CPUs: place.cpus, Env: slices.Clone(m.Env),
+		Args: m.Args, MaxNumSeqs: m.MaxNumSeqs, Engine: engine,
+		Address: "unix:" + filepath.Join(runtime, id, "engine.sock"),
+	}
+	for _, d := range place.group {
+		s.GPUIndices = append(s.GPUIndices, d.Index)
+		s.GPUUUIDs = append(s.GPUUUIDs, d.UUID)
+	}
+	if len(place.group) > 0 {
+		s.Env = append(place.group.Env(), s.Env...)
+	}
+	if m.Alias == configs.Tiny && cfg.Engine.Device != configs.DeviceSimulated {
+		dir := filepath.Join(stateDir(cfg.Name), "tiny")
+		if err := tiny.Write(dir); err != nil {
+			return s, fmt.Errorf("cannot write the built-in model: %w", err)
+		}
+		s.Repo = dir
+		s.Args = append(tiny.Args(), s.Args...)
+	}
+	if cfg.Engine.Listen == "tcp" {
+		address, err := freeLoopback()
+		if err != nil {
+			return s, err
+		}
+		s.Address = "http://" + address
+	}
+	return s, nil
+}
+
+// freeLoopback finds a free loopback port. Another program may take it before
+// the engine does; the supervisor then sees "address in use" and tries again.
+func freeLoopback() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}

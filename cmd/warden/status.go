@@ -1,0 +1,160 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lm-warden/warden/supervisor/control"
+)
+
+func (a *app) statusCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "status", Aliases: []string{"ps"}, Short: "Print each replica once",
+		Long:    "Prints one line per replica. The exit code is 0 only if every replica is ready.",
+		Example: "  warden status\n  warden status -o wide\n  warden status --json",
+		Args:    cobra.NoArgs,
+	}
+	asJSON := cmd.Flags().Bool("json", false, "print JSON (base units, stable names)")
+	output := cmd.Flags().StringP("output", "o", "", "wide: more columns")
+	quiet := cmd.Flags().BoolP("quiet", "q", false, "print replica names only")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if *output != "" && *output != "wide" && *output != "json" {
+			return usageError(cmd, fmt.Errorf("output %q is not one of wide, json", *output))
+		}
+		return a.ask(cmd.Context(), func(ctx context.Context, c *control.Client) error {
+			status, err := c.Status(ctx)
+			if err != nil {
+				return err
+			}
+			switch {
+			case *asJSON || *output == "json":
+				err = a.printJSON(status)
+			case *quiet:
+				for _, r := range status.Replicas {
+					fmt.Fprintln(a.out, r.ID)
+				}
+			default:
+				err = writeStatus(a.out, status, *output == "wide")
+			}
+			if err != nil {
+				return err
+			}
+			for _, r := range status.Replicas {
+				if r.State != control.StateReady {
+					return &silentExit{code: exitFailed}
+				}
+			}
+			return nil
+		})
+	}
+	return cmd
+}
+
+// writeStatus prints the table of terminal.md section 3: no borders, "-" for
+// what is not known, free text last.
+func writeStatus(w io.Writer, s control.Status, wide bool) error {
+	if s.Simulated {
+		fmt.Fprintln(w, "SIMULATED engines: no figure here was measured on a GPU")
+	}
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	header := "REPLICA\tSTATE\tGPU\tUP\tRST\tHELD\tWAIT\tKV\tHIT"
+	if wide {
+		header = "REPLICA\tMODEL\tSTATE\tGPU\tPID\tUP\tRST\tHELD\tSTICKY\tSPILLED\tRUN\tWAIT\tKV\tHIT\tTTFT50\tTTFT95"
+	}
+	fmt.Fprintln(tw, header+"\tNOTE")
+	for _, r := range s.Replicas {
+		e := engineOf(r)
+		row := []string{r.ID, r.State, devices(r), uptime(r, s.Now), strconv.Itoa(r.Restarts), strconv.Itoa(r.Held), e.waiting, e.kv, e.hit}
+		if wide {
+			row = []string{r.ID, r.Model, r.State, devices(r), orDash(r.PID), uptime(r, s.Now), strconv.Itoa(r.Restarts), strconv.Itoa(r.Held),
+				strconv.Itoa(r.StickySessions), strconv.Itoa(r.SpilledSessions), e.running, e.waiting, e.kv, e.hit, e.ttft50, e.ttft95}
+		}
+		fmt.Fprintln(tw, strings.Join(append(row, note(r, s.Now)), "\t"))
+	}
+	return tw.Flush()
+}
+
+type engineCells struct{ running, waiting, kv, hit, ttft50, ttft95 string }
+
+func engineOf(r control.Replica) engineCells {
+	c := engineCells{"-", "-", "-", "-", "-", "-"}
+	if e := r.Engine; e != nil && !e.Stale {
+		c.running, c.waiting = strconv.Itoa(e.Running), strconv.Itoa(e.Waiting)
+		c.kv = fmt.Sprintf("%.0f%%", 100*e.KVUsed)
+		if e.HitRate60s != nil {
+			c.hit = fmt.Sprintf("%.0f%%", 100**e.HitRate60s)
+		}
+	}
+	if q := r.TTFT; q != nil {
+		c.ttft50, c.ttft95 = fmt.Sprintf("%.2fs", q.P50), fmt.Sprintf("%.2fs", q.P95)
+	}
+	return c
+}
+
+func devices(r control.Replica) string {
+	list, prefix := r.GPUs, ""
+	if len(list) == 0 {
+		list, prefix = r.CPUs, "cpu"
+	}
+	if len(list) == 0 {
+		return "-"
+	}
+	return prefix + strings.ReplaceAll(strings.Trim(fmt.Sprint(list), "[]"), " ", ",")
+}
+
+func uptime(r control.Replica, now time.Time) string {
+	if r.PID == 0 || r.StartedAt.IsZero() {
+		return "-"
+	}
+	return short(now.Sub(r.StartedAt))
+}
+
+// short prints a duration in its two largest units: 12s, 3m5s, 2h13m, 4d2h.
+func short(d time.Duration) string {
+	switch d = d.Round(time.Second); {
+	case d < 0:
+		return "0s"
+	case d < time.Hour:
+		return d.String()
+	case d < 24*time.Hour:
+		return fmt.Sprintf("%dh%dm", d/time.Hour, d%time.Hour/time.Minute)
+	default:
+		return fmt.Sprintf("%dd%dh", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
+	}
+}
+
+func orDash(n int) string {
+	if n == 0 {
+		return "-"
+	}
+	return strconv.Itoa(n)
+}
+
+// note is the last column: the phase while starting, the cause and the next
+// try after a failure.
+func note(r control.Replica, now time.Time) string {
+	text := r.Note
+	if p := r.Phase; p != nil && (r.State == control.StateStarting || r.State == control.StateWarming) {
+		text = p.Name
+		if p.Total > 0 {
+			text += fmt.Sprintf(" %d/%d", p.Done, p.Total)
+		}
+		if p.Detail != "" {
+			text += ", " + p.Detail
+		}
+	}
+	if d := r.Diagnosis; d != nil && d.Cause != "" && text == "" {
+		text = d.Cause
+	}
+	if r.State == control.StateBackoff && !r.NextRetry.IsZero() {
+		text = strings.TrimPrefix(text+", retry in "+short(r.NextRetry.Sub(now)), ", ")
+	}
+	return text
+}

@@ -1,0 +1,270 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lm-warden/warden/supervisor/control"
+)
+
+func (a *app) affinityCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "affinity {on|off|show} [MODEL]",
+		Short: "Turn a model's conversation affinity on or off, live",
+		Long: `Turns a model's conversation affinity on or off for the next request, without
+restarting anything. Off places every request on the least loaded replica.
+Sessions stay known, so turning it on again finds their homes.`,
+		Example: "  warden affinity off qwen3-4b\n  warden affinity show",
+		Args:    cobra.RangeArgs(1, 2),
+	}
+	cmd.ValidArgsFunction = a.completeServed("on", "off", "show")
+	asJSON := cmd.Flags().Bool("json", false, "print JSON")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if args[0] != "on" && args[0] != "off" && args[0] != "show" {
+			return usageError(cmd, fmt.Errorf("%q is not one of on, off, show", args[0]))
+		}
+		return a.ask(cmd.Context(), func(ctx context.Context, c *control.Client) error {
+			if args[0] == "show" {
+				return a.showAffinity(ctx, c, args[1:], *asJSON)
+			}
+			model, err := theModel(ctx, c, args[1:])
+			if err != nil {
+				return err
+			}
+			change, err := c.SetAffinity(ctx, model, args[0] == "on")
+			if err != nil {
+				return err
+			}
+			if *asJSON {
+				return a.printJSON(change)
+			}
+			fmt.Fprintf(a.out, "affinity %s: %s -> %s (%s known)\n", change.Model, onOff(change.Old), onOff(change.New), count(change.SessionsLive, "session stays", "sessions stay"))
+			return nil
+		})
+	}
+	return cmd
+}
+
+// onOff names a policy the way the command does.
+func onOff(policy string) string {
+	if policy == control.PolicyBalance {
+		return "off (" + policy + ")"
+	}
+	return "on (" + policy + ")"
+}
+
+func count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return strconv.Itoa(n) + " " + many
+}
+
+func (a *app) showAffinity(ctx context.Context, c *control.Client, args []string, asJSON bool) error {
+	status, err := c.Status(ctx)
+	if err != nil {
+		return err
+	}
+	models := status.Models
+	if len(args) == 1 {
+		m, err := findModel(status, args[0])
+		if err != nil {
+			return err
+		}
+		models = []control.Model{m}
+	}
+	if asJSON {
+		return a.printJSON(models)
+	}
+	for _, m := range models {
+		fmt.Fprintf(a.out, "%s: affinity %s, spill limit %s, %s\n", m.Alias, onOff(m.Policy), spillText(m.SpillLimit, m.SpillAuto), count(m.SessionsLive, "session", "sessions"))
+	}
+	return nil
+}
+
+func spillText(limit int, auto bool) string {
+	if auto {
+		return strconv.Itoa(limit) + " (auto)"
+	}
+	return strconv.Itoa(limit)
+}
+
+// theModel is the named model, or the only one.
+func theModel(ctx context.Context, c *control.Client, args []string) (string, error) {
+	if len(args) == 1 {
+		return args[0], nil
+	}
+	status, err := c.Status(ctx)
+	if err != nil {
+		return "", err
+	}
+	m, err := findModel(status, "")
+	return m.Alias, err
+}
+
+// findModel looks a served model up by alias or repository; "" is the only one.
+func findModel(s control.Status, name string) (control.Model, error) {
+	var aliases []string
+	for _, m := range s.Models {
+		if m.Alias == name || m.Repo == name || (name == "" && len(s.Models) == 1) {
+			return m, nil
+		}
+		aliases = append(aliases, m.Alias)
+	}
+	if name == "" {
+		return control.Model{}, fail(exitUsage, fmt.Errorf("several models are served"), fmt.Sprintf("name one of %v", aliases))
+	}
+	return control.Model{}, fail(exitFailed, fmt.Errorf("model %q is not served", name), fmt.Sprintf("served are %v", aliases))
+}
+
+func (a *app) spillCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "spill {N|auto} [MODEL]",
+		Short: "Set a model's spill limit, live",
+		Long: `Sets from how many requests in flight on a session's home a turn is served
+elsewhere. auto is a quarter of the engine's concurrent-sequence limit.`,
+		Example: "  warden spill 8 qwen3-4b\n  warden spill auto",
+		Args:    cobra.RangeArgs(1, 2),
+	}
+	cmd.ValidArgsFunction = a.completeServed("auto")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		limit := 0
+		if args[0] != "auto" {
+			n, err := strconv.Atoi(args[0])
+			if err != nil || n < 1 {
+				return usageError(cmd, fmt.Errorf("%q is neither auto nor a number of requests of at least 1", args[0]))
+			}
+			limit = n
+		}
+		return a.ask(cmd.Context(), func(ctx context.Context, c *control.Client) error {
+			model, err := theModel(ctx, c, args[1:])
+			if err != nil {
+				return err
+			}
+			change, err := c.SetSpillLimit(ctx, model, limit)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(a.out, "spill limit %s: %d -> %s\n", change.Model, change.Old, spillText(change.New, change.Auto))
+			return nil
+		})
+	}
+	return cmd
+}
+
+func (a *app) restartCommand() *cobra.Command {
+	cmd := a.replicaCommand("restart [REPLICA...]", "Restart replicas, one at a time, after their held requests finished", control.Restart)
+	cmd.Long = "Restarts the named replicas, or all, one at a time: held requests finish first,\nand the next begins when the last is ready again."
+	return cmd
+}
+
+func (a *app) drainCommand() *cobra.Command {
+	return a.replicaCommand("drain REPLICA...", "Let a replica finish its held requests and accept none", control.Drain)
+}
+
+func (a *app) undrainCommand() *cobra.Command {
+	return a.replicaCommand("undrain REPLICA...", "Start a drained or stopped replica again", control.Undrain)
+}
+
+func (a *app) killCommand() *cobra.Command {
+	return a.replicaCommand("kill REPLICA...", "End a replica's process tree now; it restarts", control.Kill)
+}
+
+func (a *app) retryCommand() *cobra.Command {
+	return a.replicaCommand("retry REPLICA...", "Start a replica that is parked or in back-off now", control.Retry)
+}
+
+func (a *app) replicaCommand(use, short string, action control.ReplicaAction) *cobra.Command {
+	minimum := 1
+	if action == control.Restart {
+		minimum = 0
+	}
+	cmd := &cobra.Command{
+		Use: use, Short: short, Args: cobra.MinimumNArgs(minimum),
+		Example: "  warden " + string(action) + " r0",
+	}
+	cmd.ValidArgsFunction = a.completeReplicas
+	wait := cmd.Flags().Bool("wait", action == control.Restart, "wait until it is done")
+	timeout := cmd.Flags().Duration("timeout", 30*time.Minute, "how long to wait for each replica")
+	cmd.RunE = func(cmd *cobra.Command, ids []string) error {
+		return a.ask(cmd.Context(), func(ctx context.Context, c *control.Client) error {
+			if len(ids) == 0 {
+				status, err := c.Status(ctx)
+				if err != nil {
+					return err
+				}
+				for _, r := range status.Replicas {
+					ids = append(ids, r.ID)
+				}
+			}
+			for _, id := range ids {
+				if err := a.actOn(ctx, c, id, action, *wait, *timeout); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return cmd
+}
+
+func (a *app) actOn(ctx context.Context, c *control.Client, id string, action control.ReplicaAction, wait bool, timeout time.Duration) error {
+	accepted, err := c.Replica(ctx, id, action)
+	if err != nil {
+		return err
+	}
+	if !wait {
+		fmt.Fprintf(a.out, "%s: %s ordered\n", id, action)
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	for msg, err := range c.Watch(ctx) {
+		if err != nil {
+			return err
+		}
+		if msg.Status == nil {
+			continue
+		}
+		r, ok := findReplica(*msg.Status, id)
+		if !ok {
+			return fmt.Errorf("replica %s is gone", id)
+		}
+		if done, err := actionDone(r, action, accepted.Generation); done || err != nil {
+			if err == nil {
+				fmt.Fprintf(a.out, "%s: %s\n", id, r.State)
+			}
+			return err
+		}
+	}
+	return fmt.Errorf("%s: still not done after %v", id, timeout)
+}
+
+func findReplica(s control.Status, id string) (control.Replica, bool) {
+	for _, r := range s.Replicas {
+		if r.ID == id {
+			return r, true
+		}
+	}
+	return control.Replica{}, false
+}
+
+// actionDone says whether the replica has arrived where the action leads. A
+// restart has when a later generation is ready.
+func actionDone(r control.Replica, action control.ReplicaAction, generation uint64) (bool, error) {
+	if r.State == control.StateParked || r.State == control.StateStuck {
+		return true, fail(exitStart, fmt.Errorf("%s is %s: %s", r.ID, r.State, r.Note), "`warden logs "+r.ID+"` shows why")
+	}
+	switch action {
+	case control.Drain:
+		return r.State == control.StateStopped || (r.State == control.StateDraining && r.Held == 0), nil
+	case control.Restart, control.Kill:
+		return r.State == control.StateReady && r.Generation > generation, nil
+	default:
+		return r.State == control.StateReady, nil
+	}
+}

@@ -1,0 +1,273 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lm-warden/warden/configs"
+	"github.com/lm-warden/warden/supervisor/control"
+	"github.com/lm-warden/warden/tui"
+)
+
+// upFlags are the flags of `warden up`.
+type upFlags struct {
+	models       []string
+	dp, tp       int
+	gpus         []int
+	maxNumSeqs   int
+	spill        string
+	affinity     string
+	demo         bool
+	demoLoad     int
+	detach       bool
+	noWait       bool
+	noTUI        bool
+	ascii        bool
+	progress     string
+	leash        bool
+	engineArgs   []string
+	forConfig    map[string]any // by configuration key
+	changedFlags func(string) bool
+}
+
+func (a *app) upCommand() *cobra.Command {
+	var f upFlags
+	cmd := &cobra.Command{
+		Use:   "up [--model NAME] [-- VLLM-ARGS...]",
+		Short: "Start the replicas and serve them",
+		Long: `Finds the GPUs, starts one engine per GPU (or per group of --tp), watches each
+and serves all of them on one OpenAI- and Anthropic-compatible address. Every
+turn of a conversation goes to the replica whose prefix cache holds it.
+What follows -- goes to vLLM unchanged.`,
+		Example: `  warden up --demo
+  warden up --model qwen3-4b --dp 4
+  warden up --model qwen3-4b -- --max-model-len 16k`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if dash := cmd.ArgsLenAtDash(); dash > 0 || (dash < 0 && len(args) > 0) {
+				return fmt.Errorf("unexpected argument %q: a model is named with --model, vLLM's own arguments follow --", args[0])
+			}
+			return nil
+		},
+	}
+	f.register(a, cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		f.engineArgs = args
+		f.collect(cmd)
+		return a.up(cmd.Context(), &f)
+	}
+	return cmd
+}
+
+// configFlags are the flags that stand for a configuration key.
+var configFlags = map[string]string{
+	"listen": "listen", "insecure": "insecure", "drain": "drain", "max-wait": "max_wait", "api-keys-file": "api_keys_file",
+	"device": "engine::device", "vllm": "engine::vllm", "parallel-start": "engine::parallel_start",
+}
+
+func (f *upFlags) register(a *app, cmd *cobra.Command) {
+	d := configs.Default()
+	fl := cmd.Flags()
+	fl.SortFlags = false
+	fl.StringSliceVar(&f.models, "model", nil, "short `NAME` (warden models), repository or directory; repeatable")
+	fl.IntVar(&f.dp, "dp", 0, "replicas; 0: as many as the GPUs allow")
+	fl.IntVar(&f.tp, "tp", 0, "GPUs of one replica, default 1")
+	fl.IntSliceVar(&f.gpus, "gpus", nil, "use only these GPUs, e.g. 0,1")
+	fl.String("device", d.Engine.Device, "cuda, or cpu for vLLM's CPU build [WARDEN_ENGINE_DEVICE]")
+	fl.String("vllm", "", "`PATH` of the vllm program [WARDEN_ENGINE_VLLM]")
+	fl.String("listen", d.Listen, "`ADDRESS` of the API [WARDEN_LISTEN]")
+	fl.StringVar(&f.affinity, "affinity", "", "on (affinity), admission or off, default on")
+	fl.StringVar(&f.spill, "spill-limit", "", "auto, or requests in flight from which a turn is served elsewhere")
+	fl.IntVar(&f.maxNumSeqs, "max-num-seqs", 0, "the engine's concurrent sequences, default "+strconv.Itoa(configs.DefaultMaxNumSeqs))
+	fl.Bool("parallel-start", false, "start all replicas at once [WARDEN_ENGINE_PARALLEL_START]")
+	fl.String("api-keys-file", "", "0600 `FILE` of accepted API keys [WARDEN_API_KEYS_FILE]")
+	fl.Bool("insecure", false, "listen beyond loopback without API keys [WARDEN_INSECURE]")
+	fl.Duration("drain", d.Drain, "time for held requests at the stop [WARDEN_DRAIN]")
+	fl.Duration("max-wait", d.MaxWait, "longest wait of a request for a replica [WARDEN_MAX_WAIT]")
+	fl.BoolVar(&f.demo, "demo", false, "SIMULATED engines and load: no GPU, no vLLM")
+	fl.IntVar(&f.demoLoad, "demo-sessions", 10, "agent sessions of the demo's own load; 0: none")
+	fl.BoolVarP(&f.detach, "detach", "d", false, "return when all replicas are ready and go on behind")
+	fl.BoolVar(&f.noWait, "no-wait", false, "with -d: return at once")
+	fl.BoolVar(&f.noTUI, "no-tui", false, "no dashboard")
+	fl.BoolVar(&f.ascii, "ascii", false, "ASCII only")
+	fl.StringVar(&f.progress, "progress", "auto", "auto, tty, plain, json or quiet, on stderr")
+	fl.BoolVar(&f.leash, "leash", false, "started by another warden: descriptors 3 and 4 are its leash and its report")
+	_ = fl.MarkHidden("leash")
+	_ = cmd.RegisterFlagCompletionFunc("model", a.completeCatalogue)
+}
+
+func (f *upFlags) collect(cmd *cobra.Command) {
+	f.changedFlags = cmd.Flags().Changed
+	f.forConfig = map[string]any{}
+	for flag, key := range configFlags {
+		if cmd.Flags().Changed(flag) {
+			f.forConfig[key] = cmd.Flags().Lookup(flag).Value.String()
+		}
+	}
+}
+
+// settle turns flags and files into the configuration of this start.
+func (a *app) settle(f *upFlags) (configs.Config, error) {
+	if f.demo {
+		f.forConfig["engine::device"] = configs.DeviceSimulated
+		f.forConfig["engine::parallel_start"] = "true"
+	}
+	loaded, err := a.loadConfig(f.forConfig)
+	if err != nil {
+		return loaded.Config, err
+	}
+	cfg := loaded.Config
+	if err := f.applyModels(&cfg); err != nil {
+		return cfg, err
+	}
+	if len(cfg.Models) == 0 {
+		return cfg, fail(exitUsage, errors.New("no model was named"),
+			"`warden up --model qwen3-4b` (`warden models` lists the names), or without GPU and vLLM: `warden up --demo`")
+	}
+	if err := cfg.Validate(); err != nil {
+		var unknown *configs.UnknownModelError
+		if errors.As(err, &unknown) {
+			return cfg, fail(exitUsage, unknown, "")
+		}
+		return cfg, fail(exitConfig, err, "")
+	}
+	return cfg, nil
+}
+
+// applyModels lays the model flags over the configured models.
+func (f *upFlags) applyModels(cfg *configs.Config) error {
+	switch {
+	case len(f.models) > 0:
+		configured := cfg.Models
+		cfg.Models = nil
+		for _, name := range f.models {
+			i := slices.IndexFunc(configured, func(m configs.Model) bool { return m.Alias == name || m.Repo == name })
+			if i >= 0 {
+				cfg.Models = append(cfg.Models, configured[i])
+			} else {
+				cfg.Models = append(cfg.Models, configs.Model{Alias: name})
+			}
+		}
+	case f.demo:
+		cfg.Models = []configs.Model{{Alias: "qwen3-4b", DP: 4}}
+	}
+	perModel := []string{"dp", "tp", "gpus", "affinity", "spill-limit", "max-num-seqs"}
+	if len(cfg.Models) > 1 {
+		for _, flag := range perModel {
+			if f.changedFlags(flag) {
+				return fail(exitUsage, fmt.Errorf("--%s is for one model, and %d are named", flag, len(cfg.Models)), "set it for each model in a configuration file")
+			}
+		}
+		if len(f.engineArgs) > 0 {
+			return fail(exitUsage, errors.New("arguments after -- are for one model, and several are named"), "set args for each model in a configuration file")
+		}
+		return nil
+	}
+	for i := range cfg.Models {
+		f.applyTo(&cfg.Models[i])
+	}
+	return nil
+}
+
+func (f *upFlags) applyTo(m *configs.Model) {
+	if f.changedFlags("dp") {
+		m.DP = f.dp
+	}
+	if f.changedFlags("tp") {
+		m.TP = f.tp
+	}
+	if f.changedFlags("gpus") {
+		m.GPUs = f.gpus
+	}
+	if f.affinity != "" {
+		m.Affinity = f.affinity
+	}
+	if f.spill != "" {
+		m.SpillLimit = f.spill
+	}
+	if f.maxNumSeqs != 0 {
+		m.MaxNumSeqs = f.maxNumSeqs
+	}
+	m.Args = append(m.Args, f.engineArgs...)
+}
+
+// up starts a warden and watches it: in this process where nobody looks on
+// (services, pipes), else in one of its own behind this terminal, so that a
+// person can leave it running.
+func (a *app) up(ctx context.Context, f *upFlags) error {
+	cfg, err := a.settle(f)
+	if err != nil {
+		return err
+	}
+	mode, err := progressMode(f.progress, a)
+	if err != nil {
+		return err
+	}
+	if f.leash {
+		return a.runLeashed(cfg, f)
+	}
+	if client, err := control.Dial(ctx, controlSocket(cfg.Name)); err == nil {
+		defer client.Close()
+		return a.alreadyRunning(ctx, client, cfg, f)
+	}
+	interactive := isTerminal(a.in) && isTerminal(a.out) && isTerminal(a.err) && !f.noTUI && mode == tui.ProgressTTY
+	if f.detach || interactive {
+		return a.upBehind(ctx, cfg, f, mode)
+	}
+	return a.upHere(cfg, f, mode)
+}
+
+func progressMode(name string, a *app) (tui.ProgressMode, error) {
+	switch name {
+	case "auto":
+		if !isTerminal(a.err) || envDumb() {
+			return tui.ProgressPlain, nil
+		}
+		return tui.ProgressTTY, nil
+	case "tty":
+		return tui.ProgressTTY, nil
+	case "plain":
+		return tui.ProgressPlain, nil
+	case "json":
+		return tui.ProgressJSON, nil
+	case "quiet":
+		return tui.ProgressQuiet, nil
+	}
+	return tui.ProgressPlain, fail(exitUsage, fmt.Errorf("--progress %q is not one of auto, tty, plain, json, quiet", name), "")
+}
+
+// alreadyRunning ends a second `up`: fine when it asks for what runs, an error
+// naming the difference when not.
+func (a *app) alreadyRunning(ctx context.Context, c *control.Client, cfg configs.Config, f *upFlags) error {
+	status, err := c.Status(ctx)
+	if err != nil {
+		return err
+	}
+	var served, wanted []string
+	for _, m := range status.Models {
+		served = append(served, m.Alias)
+	}
+	for _, m := range cfg.Models {
+		if filled, err := m.WithDefaults(configs.Merge(configs.Builtin(), cfg.Catalogue)); err == nil {
+			wanted = append(wanted, filled.Alias)
+		}
+	}
+	slices.Sort(served)
+	slices.Sort(wanted)
+	text := fmt.Sprintf("already running (pid %d, up %s, serving %s)", status.PID, short(time.Since(status.StartedAt)), strings.Join(served, ", "))
+	if !slices.Equal(served, wanted) {
+		return fail(exitFailed, fmt.Errorf("%s, which is not %s", text, strings.Join(wanted, ", ")),
+			"`warden down` first, or give this one another --name and --listen")
+	}
+	if f.detach {
+		fmt.Fprintf(a.err, "%s: `warden top`\n", text)
+		return nil
+	}
+	return fail(exitFailed, errors.New(text), "`warden top` to watch it, `warden down` to stop it")
+}

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"maps"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/lm-warden/warden/cmd/internal/rates"
+	"github.com/lm-warden/warden/router"
+	"github.com/lm-warden/warden/router/placement"
+	"github.com/lm-warden/warden/supervisor"
+	"github.com/lm-warden/warden/supervisor/events"
+)
+
+// This file connects the parts, which do not know each other: what the
+// supervisor learns of a replica goes to the router, what the router learns of
+// an engine's failure goes back, and both tell the bus.
+
+// newRouter makes the data path of the planned models.
+func (d *daemon) newRouter() (*router.Router, error) {
+	auth, err := loadKeys(d.cfg.APIKeysFile)
+	if err != nil {
+		return nil, err
+	}
+	registry := prometheus.NewRegistry()
+	rt := router.New(router.Options{
+		Log: d.log, Auth: auth, Hosts: d.cfg.AllowedHosts, Origins: d.cfg.AllowedOrigins,
+		StrictModels: d.cfg.StrictModelNames, SessionHeaders: d.cfg.SessionHeaders,
+		Metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
+		OnFailure: func(id router.ReplicaID, generation uint64, err error) {
+			d.sup.ReportFailure(supervisor.ReplicaID(id), generation, err)
+		},
+		OnEvent: func(kind string, replica router.ReplicaID, model, text string, fields map[string]string) {
+			d.bus.Publish(events.Event{Kind: kind, Replica: string(replica), Model: model, Text: text, Fields: fields})
+		},
+	})
+	registry.MustRegister(rt, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	models := make([]router.Model, 0, len(d.models))
+	for _, m := range d.models {
+		models = append(models, router.Model{
+			Alias: m.Alias, Repo: m.Repo, OwnedBy: ownedBy(m),
+			Placement: placement.Config{
+				Policy: m.Affinity, SpillLimit: m.spill, SessionTTL: d.cfg.SessionTTL,
+				MaxSessions: d.cfg.MaxSessions, MaxWait: d.cfg.MaxWait,
+			},
+		})
+	}
+	return rt, rt.SetModels(models)
+}
+
+// ownedBy tells clients when no real model answers.
+func ownedBy(m plannedModel) string {
+	if m.specs[0].Device == supervisor.DeviceSimulated {
+		return "SIMULATED"
+	}
+	return ""
+}
+
+// newSupervisor makes the replicas; each engine runs under a shim, which is
+// this program again.
+func (d *daemon) newSupervisor(runtime string) (*supervisor.Supervisor, error) {
+	var specs []supervisor.Spec
+	for _, m := range d.models {
+		specs = append(specs, m.specs...)
+	}
+	facts := &replicaFacts{daemon: d, byModel: map[string]map[supervisor.ReplicaID]router.Replica{}}
+	for _, s := range specs {
+		facts.note(supervisor.Replica{Spec: s, State: supervisor.Pending})
+	}
+	return supervisor.New(specs, supervisor.Options{
+		Launcher: supervisor.NewShimLauncher(supervisor.ShimOptions{
+			Argv: []string{selfPath(), "__shim"}, RuntimeDir: runtime,
+			LogDir: filepath.Join(stateDir(d.cfg.Name), "logs"), LockDir: filepath.Join(stateDir(""), "locks"),
+		}),
+		Bus: d.bus, Log: d.log, StateDir: stateDir(d.cfg.Name),
+		Work: func(id supervisor.ReplicaID) supervisor.Work {
+			held, last := d.router.Work(router.ReplicaID(id))
+			return supervisor.Work{Held: held, LastByte: last}
+		},
+		GPUFree: d.gpus.free, Changed: facts.changed, ParallelStart: d.cfg.Engine.ParallelStart,
+		Timing: supervisor.Timing{StartSilence: d.cfg.Engine.StartTimeout},
+	})
+}
+
+// replicaFacts keeps what the router was last told of each replica.
+type replicaFacts struct {
+	daemon *daemon
+
+	mu      sync.Mutex
+	byModel map[string]map[supervisor.ReplicaID]router.Replica
+}
+
+// changed is the supervisor's notice; it runs on the replica's own goroutine.
+func (f *replicaFacts) changed(r supervisor.Replica) {
+	f.note(r)
+	if r.Stats.At.IsZero() {
+		return
+	}
+	f.daemon.engines.add(r)
+	f.daemon.router.SetStats(r.Model, router.ReplicaID(r.ID), router.EngineView{
+		At: r.Stats.At, Running: r.Stats.Running, Waiting: r.Stats.Waiting, KVUsed: r.Stats.KVUsed,
+		KVCapacityTokens: r.Stats.KVCapacityTokens, Preemptions: r.Stats.Preemptions,
+	})
+}
+
+// note tells the router when something it decides by has changed.
+func (f *replicaFacts) note(r supervisor.Replica) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	model := f.byModel[r.Model]
+	if model == nil {
+		model = map[supervisor.ReplicaID]router.Replica{}
+		f.byModel[r.Model] = model
+	}
+	now := routerReplica(r)
+	if model[r.ID] == now {
+		return
+	}
+	model[r.ID] = now
+	list := make([]router.Replica, 0, len(model))
+	for _, id := range slices.Sorted(maps.Keys(model)) {
+		list = append(list, model[id])
+	}
+	if err := f.daemon.router.SetReplicas(r.Model, list); err != nil {
+		f.daemon.log.Error("the router does not know a supervised model", "model", r.Model, "err", err)
+	}
+}
+
+func routerReplica(r supervisor.Replica) router.Replica {
+	capacity := r.Stats.KVCapacityTokens
+	if capacity == 0 {
+		capacity = r.Phase.KVTokens
+	}
+	return router.Replica{
+		ID: router.ReplicaID(r.ID), Generation: r.Generation, Address: r.Address,
+		Accepting: r.State.Accepting() || r.State == supervisor.Suspect, Suspect: r.State == supervisor.Suspect,
+		Starting: r.State.Coming(), MaxNumSeqs: r.MaxNumSeqs, KVCapacityTokens: capacity, MaxModelLen: r.MaxModelLen,
+	}
+}
+
+// engineRates keeps the last minute of every engine's counters.
+type engineRates struct {
+	mu      sync.Mutex
+	windows map[supervisor.ReplicaID]*rates.Window
+}
+
+func newEngineRates() *engineRates {
+	return &engineRates{windows: map[supervisor.ReplicaID]*rates.Window{}}
+}
+
+func (e *engineRates) add(r supervisor.Replica) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	w := e.windows[r.ID]
+	if w == nil {
+		w = &rates.Window{}
+		e.windows[r.ID] = w
+	}
+	w.Add(r.Generation, r.Stats)
+}
+
+func (e *engineRates) of(id supervisor.ReplicaID) (rates.Rates, bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if w := e.windows[id]; w != nil {
+		return w.Over()
+	}
+	return rates.Rates{}, false
+}
