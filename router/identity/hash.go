@@ -54,6 +54,9 @@ const hasherBuffer = 4 << 10
 // as \uXXXX count as if written out, which is how most clients write them, so
 // that most text can be hashed as it stands.
 func (h *hasher) hashText(raw []byte) (uint64, int) {
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return xxhash.Sum64(raw), len(raw)
+	}
 	if !hasVariants(raw) {
 		return xxhash.Sum64(raw), decodedLen(len(raw), bytes.Count(raw, []byte{'\\'}))
 	}
@@ -72,35 +75,28 @@ func (h *hasher) hashText(raw []byte) (uint64, int) {
 // escapes are two bytes for one; a text of backslashes alone halves.
 func decodedLen(size, slashes int) int { return max(size-slashes, (size+1)/2) }
 
-// hasVariants reports whether raw may hold \uXXXX or \/, escapes for which
-// there is another way to write the same. It may say so wrongly.
+// hasVariants reports whether raw may hold \uXXXX, the one escape in use for
+// which there is another way to write the same. An escaped backslash before a
+// u counts too.
 //
 // It tests eight bytes at a time: source code holds an escape every ten bytes
 // or so, where searching for each one costs several times more.
 func hasVariants(raw []byte) bool {
 	const ones = 0x0101010101010101
-	zeros := func(v uint64) uint64 { return (v - ones) &^ v & (ones << 7) }
-	at := bytes.IndexByte(raw, '\\')
-	if at < 0 {
-		return false
-	}
+	at := max(0, bytes.IndexByte(raw, '\\'))
 	for ; at+9 <= len(raw); at += 8 {
-		first := binary.LittleEndian.Uint64(raw[at:])
-		second := binary.LittleEndian.Uint64(raw[at+1:])
-		if zeros(first^ones*'\\')&(zeros(second^ones*'u')|zeros(second^ones*'/')) != 0 {
+		// A byte of both is zero where a backslash is followed by a u.
+		both := (binary.LittleEndian.Uint64(raw[at:]) ^ ones*'\\') |
+			(binary.LittleEndian.Uint64(raw[at+1:]) ^ ones*'u')
+		if (both-ones)&^both&(ones<<7) != 0 {
 			return true
 		}
 	}
-	for ; at+1 < len(raw); at++ {
-		if raw[at] == '\\' && (raw[at+1] == 'u' || raw[at+1] == '/') {
-			return true
-		}
-	}
-	return false
+	return bytes.Contains(raw[at:], []byte(`\u`))
 }
 
-// plainPart appends raw to dst with each \uXXXX and \/ replaced by the
-// character, or by its shorter escape where JSON demands one. It stops once
+// plainPart appends raw to dst with each \uXXXX replaced by the character, or
+// by its shorter escape where JSON demands one. It stops once
 // dst holds limit bytes or a few more, and returns what is left.
 func plainPart(dst, raw []byte, limit int) (out, rest []byte) {
 	for len(dst) < limit && len(raw) > 0 {
@@ -109,13 +105,10 @@ func plainPart(dst, raw []byte, limit int) (out, rest []byte) {
 			dst, raw = append(dst, raw[:i]...), raw[i:]
 			continue
 		}
-		switch raw[1] {
-		case 'u':
+		if raw[1] == 'u' {
 			r, used := unescapeRune(raw)
 			dst, raw = appendPlain(dst, r), raw[used:]
-		case '/':
-			dst, raw = append(dst, '/'), raw[2:]
-		default:
+		} else {
 			dst, raw = append(dst, raw[:2]...), raw[2:]
 		}
 	}

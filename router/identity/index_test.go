@@ -332,7 +332,7 @@ func writeAged(rng *rand.Rand, history []agingTurn) []byte {
 	text := func(s string) string {
 		q := quote(s)
 		if rng.IntN(2) == 0 {
-			q = strings.ReplaceAll(strings.ReplaceAll(q, "é", `\u00e9`), "/", `\/`)
+			q = strings.ReplaceAll(q, "é", `\u00e9`)
 		}
 		return q
 	}
