@@ -77,31 +77,34 @@ func (disarmEffect) isEffect() {}
 
 // Events are what happened to the replica, or what somebody ordered.
 type (
-	start    struct{}                      // its turn to start has come
-	stop     struct{ drain time.Duration } // 0 = at once
-	restart  struct{ drain time.Duration } // 0 = at once
-	drain    struct{}                      // finish what is held, take nothing new, stay up
-	undrain  struct{}                      //
-	kill     struct{}                      // SIGKILL now
-	retry    struct{}                      // forget the failures and start
-	sibling  struct{ cause string }        // another replica of the model was parked for this permanent cause
-	adopted  struct{ info ProcessInfo }    // a running engine was found
-	gate     struct{ note string }         // the GPU's memory is there, or was waited for long enough
-	spawned  struct{ info ProcessInfo }    //
-	unborn   struct{ diagnosis Diagnosis } // the start failed before there was a process
-	exited   struct{}                      // the main process ended
-	gone     struct{ diagnosis Diagnosis } // the whole tree ended
-	unkilled struct{ pids []int }          // processes outlived SIGKILL
-	answers  struct{}                      // /health is good, for the first time
-	warm     struct{}                      // the served name and one real request are good
-	cold     struct{ why string }          // they were not, too often
-	slow     struct{ why string }          // /health is late, or requests failed on the way
-	healthy  struct{}                      // /health is good again, several times
-	dead     struct{ why string }          // /health says that the engine is dead, or nobody listens any more
-	hung     struct{ why string }          // holds work, makes no progress, and does not answer a canary
-	progress struct{}                      // the log of a start said something new
-	idle     struct{}                      // holds no request
-	fired    struct{ number uint64 }       // a timer
+	start   struct{}                      // its turn to start has come
+	stop    struct{ drain time.Duration } // 0 = at once
+	restart struct{ drain time.Duration } // 0 = at once
+	drain   struct{}                      // finish what is held, take nothing new, stay up
+	undrain struct{}                      //
+	kill    struct{}                      // SIGKILL now
+	retry   struct{}                      // forget the failures and start
+	sibling struct{ cause string }        // another replica of the model was parked for this permanent cause
+	adopted struct{ info ProcessInfo }    // a running engine was found
+	gate    struct{ note string }         // the GPU's memory is there, or was waited for long enough
+	spawned struct{ info ProcessInfo }    //
+	unborn  struct{ diagnosis Diagnosis } // the start failed before there was a process
+	exited  struct{}                      // the main process ended
+	gone    struct {                      // the whole tree ended
+		diagnosis Diagnosis // what the log tells; Cause may be empty
+		how       string    // status or signal
+	}
+	unkilled struct{ pids []int }    // processes outlived SIGKILL
+	answers  struct{}                // /health is good, for the first time
+	warm     struct{}                // the served name and one real request are good
+	cold     struct{ why string }    // they were not, too often
+	slow     struct{ why string }    // /health is late, or requests failed on the way
+	healthy  struct{}                // /health is good again, several times
+	dead     struct{ why string }    // /health says that the engine is dead, or nobody listens any more
+	hung     struct{ why string }    // holds work, makes no progress, and does not answer a canary
+	progress struct{}                // the log of a start said something new
+	idle     struct{}                // holds no request
+	fired    struct{ number uint64 } // a timer
 )
 
 // event is one of the types above.

@@ -133,7 +133,7 @@ func (m *machine) process(ev event, now time.Time) []effect {
 		}
 	case gone:
 		if m.live {
-			return m.ended(e.diagnosis, now)
+			return m.ended(m.explain(e), now)
 		}
 	case unkilled:
 		if m.in(Stopping) {
@@ -180,12 +180,20 @@ func (m *machine) onExited(now time.Time) []effect {
 	return append(effects, m.arm(m.timing.StopLimit))
 }
 
+// explain chooses among what the log says, why we ended the process ourselves, and how it ended.
+func (m *machine) explain(e gone) Diagnosis {
+	switch {
+	case e.diagnosis.Cause != "":
+		return e.diagnosis
+	case m.cause.Cause != "":
+		return m.cause
+	}
+	return Diagnosis{Cause: e.how}
+}
+
 // ended is called when no process is left.
 func (m *machine) ended(d Diagnosis, now time.Time) []effect {
 	m.live = false
-	if m.cause.Cause != "" && (d.Cause == "" || m.cause.Permanent) {
-		d = m.cause
-	}
 	switch m.then {
 	case afterStop:
 		return m.enter(Stopped, "", now)

@@ -52,7 +52,7 @@ var situations = map[string][]event{
 	"stopping*":   after(toReady, restart{}),
 	"stopping!":   after(toReady, stop{}),
 	"stopped":     {stop{}},
-	"backoff":     after(toReady, exited{}, gone{passing}),
+	"backoff":     after(toReady, exited{}, gone{diagnosis: passing}),
 	"parked":      {start{}, gate{}, unborn{permanent}, fired{}, gate{}, unborn{permanent}},
 	"stuck":       after(toReady, exited{}, unkilled{[]int{8}}),
 }
@@ -62,7 +62,7 @@ var happenings = map[string]event{
 	"start": start{}, "retry": retry{}, "sibling": sibling{"bad flag"}, "undrain": undrain{}, "drain": drain{},
 	"stop": stop{}, "stop~": stop{time.Minute}, "restart": restart{}, "restart~": restart{time.Minute}, "kill": kill{},
 	"gate": gate{}, "spawned": spawned{info}, "adopted": adopted{info}, "unborn": unborn{passing},
-	"exited": exited{}, "gone": gone{passing}, "unkilled": unkilled{[]int{8}},
+	"exited": exited{}, "gone": gone{diagnosis: passing}, "unkilled": unkilled{[]int{8}},
 	"answers": answers{}, "warm": warm{}, "cold": cold{"c"}, "slow": slow{"s"}, "healthy": healthy{}, "dead": dead{"d"},
 	"hung": hung{"h"}, "progress": progress{}, "idle": idle{}, "fired": fired{},
 }
@@ -195,7 +195,7 @@ func TestOldFailuresDoNotPark(t *testing.T) {
 
 func TestLastingReadinessForgives(t *testing.T) {
 	for _, stay := range []time.Duration{DefaultTiming().StableAfter - time.Second, DefaultTiming().StableAfter} {
-		m := driven(after(toReady, exited{}, gone{passing}, fired{}, gate{}, spawned{info}, answers{}, warm{})...)
+		m := driven(after(toReady, exited{}, gone{diagnosis: passing}, fired{}, gate{}, spawned{info}, answers{}, warm{})...)
 		ready := m.since
 		if m.state != Ready || m.streak != 1 {
 			t.Fatalf("state %s, streak %d", m.state, m.streak)
@@ -207,7 +207,7 @@ func TestLastingReadinessForgives(t *testing.T) {
 			m.step(fired{m.timer}, ready.Add(stay))
 		}
 		m.step(exited{}, ready.Add(stay))
-		m.step(gone{passing}, ready.Add(stay))
+		m.step(gone{diagnosis: passing}, ready.Add(stay))
 		want := 2
 		if stay >= DefaultTiming().StableAfter {
 			want = 1
@@ -231,8 +231,8 @@ func TestPermanentCauses(t *testing.T) {
 		{"a passing one between", slices.Concat([]event{start{}}, try(permanent), try(passing), try(permanent)), WaitingGPU},
 		{"known from a sibling", slices.Concat([]event{sibling{permanent.Cause}, start{}}, try(permanent)), Parked},
 		{"another than the sibling's", slices.Concat([]event{sibling{permanent.Cause}, start{}}, try(other)), WaitingGPU},
-		{"after it was ready", after(toReady, exited{}, gone{permanent}, fired{}, gate{}, spawned{info}, answers{}, warm{},
-			exited{}, gone{permanent}), Backoff},
+		{"after it was ready", after(toReady, exited{}, gone{diagnosis: permanent}, fired{}, gate{}, spawned{info}, answers{}, warm{},
+			exited{}, gone{diagnosis: permanent}), Backoff},
 	}
 	for _, tt := range tests {
 		if m := driven(tt.events...); m.state != tt.want {
@@ -243,10 +243,10 @@ func TestPermanentCauses(t *testing.T) {
 
 func TestOrderedEndIsNoFailure(t *testing.T) {
 	for _, events := range [][]event{
-		after(toReady, restart{}, exited{}, gone{passing}),
-		after(toReady, restart{time.Minute}, idle{}, exited{}, gone{passing}),
-		after(toReady, restart{time.Minute}, exited{}, gone{passing}), // died by itself during the drain
-		after(toReady, kill{}, exited{}, gone{passing}),
+		after(toReady, restart{}, exited{}, gone{diagnosis: passing}),
+		after(toReady, restart{time.Minute}, idle{}, exited{}, gone{diagnosis: passing}),
+		after(toReady, restart{time.Minute}, exited{}, gone{diagnosis: passing}), // died by itself during the drain
+		after(toReady, kill{}, exited{}, gone{diagnosis: passing}),
 	} {
 		if m := driven(events...); m.state != WaitingGPU || m.streak != 0 || m.diagnosis.Cause != "" {
 			t.Errorf("%d events: %s, streak %d, diagnosis %+v", len(events), m.state, m.streak, m.diagnosis)
@@ -267,18 +267,22 @@ func TestOrdersDuringTheStart(t *testing.T) {
 	if m.state != Stopped {
 		t.Errorf("a start that fails after the order to stop leads to %s", m.state)
 	}
-	m = driven(stop{}, adopted{info}, exited{}, gone{passing})
+	m = driven(stop{}, adopted{info}, exited{}, gone{diagnosis: passing})
 	if m.state != Stopped {
 		t.Errorf("an engine found after the order to stop leads to %s", m.state)
 	}
 }
 
 func TestOwnCauseExplainsAnEndThatTheLogDoesNot(t *testing.T) {
-	m := driven(after(toReady, hung{"hangs"}, exited{}, gone{})...)
+	m := driven(after(toReady, hung{"hangs"}, exited{}, gone{how: "code 0"})...)
 	if m.diagnosis.Cause != "hangs" || m.state != Backoff {
 		t.Errorf("%s, %+v", m.state, m.diagnosis)
 	}
-	m = driven(after(toReady, dead{"core is dead"}, exited{}, gone{Diagnosis{Cause: "CUDA out of memory"}})...)
+	m = driven(after(toReady, exited{}, gone{how: "code 0"})...)
+	if m.diagnosis.Cause != "code 0" {
+		t.Errorf("an unexplained end: %+v", m.diagnosis)
+	}
+	m = driven(after(toReady, dead{"core is dead"}, exited{}, gone{diagnosis: Diagnosis{Cause: "CUDA out of memory"}})...)
 	if m.diagnosis.Cause != "CUDA out of memory" {
 		t.Errorf("the log's cause is lost: %+v", m.diagnosis)
 	}
@@ -297,7 +301,7 @@ func TestNobodyAnswersForAStop(t *testing.T) {
 	if m.state != Stuck {
 		t.Errorf("state %s, want stuck", m.state)
 	}
-	if m.step(gone{passing}, now); m.state != Stopped {
+	if m.step(gone{diagnosis: passing}, now); m.state != Stopped {
 		t.Errorf("state %s after the processes went, want stopped", m.state)
 	}
 }

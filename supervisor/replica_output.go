@@ -50,14 +50,11 @@ func (r *replica) onGone(e ProcessEvent) {
 	exit := e.Exit
 	r.facts.exit = &exit
 	d := r.spec.Engine.Diagnose(r.out.last(), exit)
-	switch {
-	case e.Note != "":
+	if e.Note != "" {
 		d = Diagnosis{Cause: e.Note}
-	case d.Cause == "":
-		d.Cause = exit.String()
 	}
-	r.handle(gone{d})
-	if r.m.state != Stopped && r.m.state != WaitingGPU {
+	r.handle(gone{diagnosis: d, how: exit.String()})
+	if r.m.in(Backoff, Parked) {
 		d = r.m.diagnosis
 	}
 	r.tellExit(exit, d)
