@@ -14,8 +14,9 @@
 //
 // and its sub-packages, which do not know of processes:
 //
-//	server        HTTP, streams, metrics, faults; also usable in process and
-//	              in virtual time
+//	server        HTTP and streams; also usable in process and in virtual time
+//	fault         what goes wrong on demand
+//	metrics       vLLM's /metrics
 //	prompt        tokenizer, chat template, answers, markers
 //	core          scheduler, prefix cache, step times
 //
@@ -31,7 +32,7 @@
 //	--sim-dialect 0.26       wire details of an older vLLM
 //	--sim-tree SHAPE         group (default), setsid, double-fork, none
 //	--sim-orphan-limit 10m   life of EngineCore without its API server
-//	--sim-fault KEY=VALUE    see server.Faults; may be repeated
+//	--sim-fault KEY=VALUE    see fault.Set; may be repeated
 //
 // Faults are also changed while it runs, by POST /sim/fault on its own socket.
 // Single answers are steered by markers in the prompt, see prompt.Script.

@@ -108,7 +108,7 @@ func (p *process) start(ctx context.Context, s *socket) (status int, ok bool) {
 		p.engine, err = server.New(p.server)
 	}
 	if err == nil {
-		err = p.engine.Faults().Set(p.faults)
+		err = p.engine.Faults().Apply(p.faults)
 	}
 	if err == nil && p.tree != treeNone {
 		faults, _ := p.engine.Faults().Process()

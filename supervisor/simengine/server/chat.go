@@ -124,7 +124,7 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) {
 	}
 	defer g.close()
 	reply := chatReply{id: s.newID("chatcmpl-", r), created: time.Now().Unix(), model: s.modelName(), server: s}
-	cut := s.faults.cut(t.script.Cut)
+	cut := s.faults.Cut(t.script.Cut)
 	if q.Stream {
 		reply.usage = q.StreamOptions.IncludeUsage || s.opts.ForceIncludeUsage
 		reply.continuous = reply.usage && (q.StreamOptions.ContinuousUsageStats || s.opts.ForceIncludeUsage)

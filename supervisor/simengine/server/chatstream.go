@@ -3,7 +3,6 @@ package server
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 
 	"github.com/lm-warden/warden/supervisor/simengine/prompt"
@@ -56,39 +55,13 @@ func (c *chatReply) chunk(choices ...chatChunkChoice) chatChunk {
 // stream sends the answer token by token, and then what ends a stream.
 func (c *chatReply) stream(e *eventStream, g *generation) {
 	t := track(g)
-	err := c.tokens(e, t)
+	err := t.follow(e.request,
+		func() error { return c.sendRoles(e, t) },
+		func(u update, pieces []prompt.Piece) error { return c.sendToken(e, t, u, pieces) })
 	if err == nil && c.usage {
 		err = c.sendUsage(e, t)
 	}
-	var failure *apiError
-	if errors.As(err, &failure) {
-		e.write("", encode(failure.openAI()))
-		err = nil
-	}
-	if err == nil {
-		e.write("", []byte("[DONE]"))
-	}
-}
-
-func (c *chatReply) tokens(e *eventStream, t *tracker) error {
-	first := true
-	for {
-		updates, err := t.generation.next(e.request.Context())
-		if err != nil {
-			return ended(err)
-		}
-		if first {
-			first = false
-			if err := c.sendRoles(e, t); err != nil {
-				return err
-			}
-		}
-		for _, u := range updates {
-			if err := c.sendToken(e, t, u); err != nil {
-				return err
-			}
-		}
-	}
+	e.finish(err)
 }
 
 // sendRoles opens each choice, when the first token is there.
@@ -109,8 +82,7 @@ func (c *chatReply) sendRoles(e *eventStream, t *tracker) error {
 
 // sendToken sends what becomes visible with one token. A token that shows
 // nothing is not sent, unless it ends the answer.
-func (c *chatReply) sendToken(e *eventStream, t *tracker, u update) error {
-	pieces := t.apply(u)
+func (c *chatReply) sendToken(e *eventStream, t *tracker, u update, pieces []prompt.Piece) error {
 	p := &t.choices[u.choice]
 	if len(pieces) == 0 && p.reason == "" {
 		return nil
@@ -148,6 +120,10 @@ func (c *chatReply) delta(choice int, pieces []prompt.Piece) chatDelta {
 				Function: toolFunction{Name: piece.Text},
 			})
 		case prompt.CallArguments:
+			if last := len(d.ToolCalls) - 1; last >= 0 && *d.ToolCalls[last].Index == index {
+				d.ToolCalls[last].Function.Arguments += piece.Text
+				continue
+			}
 			d.ToolCalls = append(d.ToolCalls, toolCall{Index: &index, Function: toolFunction{Arguments: piece.Text}})
 		}
 	}

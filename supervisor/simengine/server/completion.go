@@ -2,7 +2,6 @@ package server
 
 import (
 	"encoding/json"
-	"errors"
 	"net/http"
 	"time"
 
@@ -90,7 +89,7 @@ func (s *Server) completion(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		defer g.close()
-		cut = s.faults.cut(script.Cut)
+		cut = s.faults.Cut(script.Cut)
 		if q.Echo {
 			reply.echo = append(reply.echo, texts[i])
 		}
@@ -197,39 +196,17 @@ func (c *completionReply) chunk(choices ...completionChunkChoice) completionChun
 
 func (c *completionReply) stream(e *eventStream, g *generation) {
 	t := track(g)
-	err := c.tokens(e, t)
+	err := t.follow(e.request, nil, func(u update, pieces []prompt.Piece) error { return c.sendToken(e, t, u, pieces) })
 	if err == nil && c.usage {
 		usage := streamUsage(c.server.usage(g.prompt, t.tokens(), c.server.completionDetails(t.prefill())))
 		chunk := c.chunk()
 		chunk.Usage, chunk.SystemFingerprint = &usage, c.server.fingerprint()
 		err = e.send("", encode(chunk))
 	}
-	var failure *apiError
-	if errors.As(err, &failure) {
-		e.write("", encode(failure.openAI()))
-		err = nil
-	}
-	if err == nil {
-		e.write("", []byte("[DONE]"))
-	}
+	e.finish(err)
 }
 
-func (c *completionReply) tokens(e *eventStream, t *tracker) error {
-	for {
-		updates, err := t.generation.next(e.request.Context())
-		if err != nil {
-			return ended(err)
-		}
-		for _, u := range updates {
-			if err := c.sendToken(e, t, u); err != nil {
-				return err
-			}
-		}
-	}
-}
-
-func (c *completionReply) sendToken(e *eventStream, t *tracker, u update) error {
-	pieces := t.apply(u)
+func (c *completionReply) sendToken(e *eventStream, t *tracker, u update, pieces []prompt.Piece) error {
 	p := &t.choices[u.choice]
 	if len(pieces) == 0 && p.reason == "" {
 		return nil

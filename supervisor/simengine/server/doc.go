@@ -14,8 +14,8 @@
 //	engine.go      the loop that steps the scheduler and hands tokens out
 //	sse.go         event streams and the ways to break them off
 //
-// and beside them errors.go (vLLM's error bodies), metrics.go (its /metrics)
-// and faults.go (what can go wrong on demand).
+// and beside them errors.go (vLLM's error bodies) and status.go (what needs no
+// engine).
 //
 // The shapes follow the source of vLLM 0.32.0; Options.Dialect selects an older
 // version where that matters to a router.

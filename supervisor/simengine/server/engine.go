@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/lm-warden/warden/supervisor/simengine/core"
+	"github.com/lm-warden/warden/supervisor/simengine/fault"
+	"github.com/lm-warden/warden/supervisor/simengine/metrics"
 	"github.com/lm-warden/warden/supervisor/simengine/prompt"
 )
 
@@ -14,8 +16,8 @@ import (
 // only one that steps; handlers add and abort requests under the lock.
 type engine struct {
 	config  core.Config
-	faults  *Faults
-	metrics *recorder
+	faults  *fault.Set
+	metrics *metrics.Recorder
 	wake    chan struct{} // capacity 1: there may be something to do
 
 	mu        sync.Mutex
@@ -28,7 +30,7 @@ type engine struct {
 	last      core.Stats    // as of the last step: gauges stand still when nothing moves
 }
 
-func newEngine(s *core.Scheduler, f *Faults, m *recorder) *engine {
+func newEngine(s *core.Scheduler, f *fault.Set, m *metrics.Recorder) *engine {
 	return &engine{
 		config: s.Config(), faults: f, metrics: m, scheduler: s,
 		wake: make(chan struct{}, 1),
@@ -47,7 +49,7 @@ func (s *Server) Run(ctx context.Context) error {
 
 func (e *engine) run(ctx context.Context) {
 	due := time.Now()
-	for e.faults.engineMay(ctx) {
+	for e.faults.EngineMay(ctx) {
 		// A step begins when the last one ended, not when this goroutine woke up:
 		// the delays of timers must not add up.
 		now := time.Now()
@@ -62,8 +64,8 @@ func (e *engine) run(ctx context.Context) {
 			due = time.Now()
 			continue
 		}
-		due = due.Add(e.faults.slower(st.Took))
-		if !sleep(ctx, time.Until(due)) || !e.faults.engineMay(ctx) {
+		due = due.Add(e.faults.Slower(st.Took))
+		if !sleep(ctx, time.Until(due)) || !e.faults.EngineMay(ctx) {
 			return
 		}
 		e.deliver(st)
@@ -83,7 +85,7 @@ func (e *engine) step(now time.Time) core.Step {
 	st := e.scheduler.Step(now)
 	if st.Computed == 0 {
 		e.last = e.scheduler.Stats()
-		e.metrics.state(e.last)
+		e.metrics.State(e.last)
 	}
 	return st
 }
@@ -115,18 +117,17 @@ func (e *engine) deliver(st core.Step) {
 		return
 	}
 	e.last = e.scheduler.Stats()
-	e.metrics.state(e.last)
-	e.metrics.step(st)
+	e.metrics.State(e.last)
+	e.metrics.Step(st)
 	now := time.Now()
 	for _, ev := range st.Tokens {
 		c, ok := e.live[ev.ID]
 		if !ok {
 			continue // aborted while the step lasted
 		}
-		e.metrics.token(c, ev, now)
+		e.metrics.Token(&c.counted, ev, now)
 		if ev.Reason != core.Unfinished {
 			e.forget(ev.ID)
-			e.metrics.finished(c, ev)
 		}
 		c.generation.push(update{choice: c.index, event: ev}, ev.Reason != core.Unfinished)
 	}
@@ -196,7 +197,10 @@ func (e *engine) submit(t task, answers []prompt.Answer) (*generation, *apiError
 	now := time.Now()
 	for i, answer := range answers {
 		e.nextID++
-		c := &choice{id: e.nextID, index: i, answer: answer, maxTokens: t.limit, samples: len(answers), generation: g, queued: now}
+		c := &choice{
+			id: e.nextID, index: i, answer: answer, generation: g,
+			counted: metrics.Request{Samples: len(answers), MaxTokens: t.limit, Queued: now},
+		}
 		err := e.scheduler.Add(core.Request{
 			ID: c.id, Prompt: t.prompt, Answer: answer.Tokens, Endless: answer.Endless,
 			MaxTokens: t.limit, Priority: t.priority, Salt: t.salt,
@@ -225,7 +229,7 @@ func (e *engine) abort(choices []*choice) {
 		if _, ok := e.live[c.id]; ok {
 			e.forget(c.id)
 			e.scheduler.Abort(c.id)
-			e.metrics.aborted()
+			e.metrics.Aborted()
 		}
 	}
 	e.signal() // the gauges must follow
@@ -236,11 +240,8 @@ type choice struct {
 	id         core.ID
 	index      int
 	answer     prompt.Answer
-	maxTokens  int
-	samples    int // answers to the same request
 	generation *generation
-	queued     time.Time
-	lastToken  time.Time // the recorder's
+	counted    metrics.Request
 }
 
 // update is one token of one choice.
@@ -313,3 +314,18 @@ func (g *generation) next(ctx context.Context) ([]update, error) {
 
 // close aborts what has not finished.
 func (g *generation) close() { g.engine.abort(g.choices) }
+
+// sleep waits for d; false if ctx ended before.
+func sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

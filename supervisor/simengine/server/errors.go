@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+
+	"github.com/lm-warden/warden/supervisor/simengine/prompt"
 )
 
 // apiError is an error as vLLM puts it on the wire.
@@ -28,6 +30,12 @@ func errEngineDead() *apiError {
 
 func badRequest(param, format string, args ...any) *apiError {
 	return &apiError{Status: http.StatusBadRequest, Type: "BadRequestError", Param: param, Message: fmt.Sprintf(format, args...)}
+}
+
+// scriptedError is an error that was asked for.
+func scriptedError(status int) *apiError {
+	kind := strings.ReplaceAll(http.StatusText(status), " ", "") + "Error"
+	return &apiError{Status: status, Type: kind, Message: fmt.Sprintf("%s error %d, as asked for", prompt.Label, status)}
 }
 
 type errorInfo struct {

@@ -170,7 +170,7 @@ func (s *Server) messages(w http.ResponseWriter, r *http.Request) {
 	}
 	defer g.close()
 	reply := messagesReply{server: s, id: s.newID("chatcmpl-", r), model: s.modelName()}
-	cut := s.faults.cut(t.script.Cut)
+	cut := s.faults.Cut(t.script.Cut)
 	if q.Stream {
 		reply.stream(openStream(w, r, cut), g)
 		return

@@ -55,7 +55,7 @@ type messagesStream struct {
 func (m *messagesReply) stream(e *eventStream, g *generation) {
 	t := track(g)
 	s := &messagesStream{messagesReply: m, eventStream: e}
-	err := s.tokens(t)
+	err := t.follow(e.request, func() error { return s.start(t) }, s.pieces)
 	if err == nil {
 		err = s.finish(t)
 	}
@@ -65,30 +65,20 @@ func (m *messagesReply) stream(e *eventStream, g *generation) {
 	}
 }
 
-func (s *messagesStream) tokens(t *tracker) error {
-	first := true
-	for {
-		updates, err := t.generation.next(s.request.Context())
-		if err != nil {
-			return ended(err)
-		}
-		if first {
-			first = false
-			// As in vLLM, the start knows the whole prompt and nothing of the cache.
-			start := s.message()
-			start.Usage = anthropicUsage{Input: t.generation.prompt}
-			if err := s.send("message_start", encode(messageStart{Type: "message_start", Message: start})); err != nil {
-				return err
-			}
-		}
-		for _, u := range updates {
-			for _, piece := range t.apply(u) {
-				if err := s.piece(piece); err != nil {
-					return err
-				}
-			}
+// start knows the whole prompt and, as in vLLM, nothing of the cache.
+func (s *messagesStream) start(t *tracker) error {
+	start := s.message()
+	start.Usage = anthropicUsage{Input: t.generation.prompt}
+	return s.send("message_start", encode(messageStart{Type: "message_start", Message: start}))
+}
+
+func (s *messagesStream) pieces(_ update, pieces []prompt.Piece) error {
+	for _, piece := range pieces {
+		if err := s.piece(piece); err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
 // piece sends a delta and, where a new block begins, what stands before it.

@@ -128,9 +128,9 @@ func (s *Server) responses(w http.ResponseWriter, r *http.Request) {
 	defer g.close()
 	reply := &responsesReply{
 		server: s, request: &q, id: s.newID("resp_", r), created: time.Now().Unix(),
-		limit: g.choices[0].maxTokens,
+		limit: g.choices[0].counted.MaxTokens,
 	}
-	cut := s.faults.cut(t.script.Cut)
+	cut := s.faults.Cut(t.script.Cut)
 	if q.Stream {
 		reply.stream(openStream(w, r, cut), g)
 		return

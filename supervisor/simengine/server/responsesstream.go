@@ -42,7 +42,7 @@ func (a *responsesReply) stream(e *eventStream, g *generation) {
 	s := &responsesStream{responsesReply: a, eventStream: e, t: track(g)}
 	err := s.begin()
 	if err == nil {
-		err = s.tokens()
+		err = s.t.follow(e.request, nil, s.pieces)
 	}
 	if err == nil {
 		err = s.finish()
@@ -81,20 +81,13 @@ func (s *responsesStream) emitItem(ev event) error {
 	return s.emit(ev)
 }
 
-func (s *responsesStream) tokens() error {
-	for {
-		updates, err := s.t.generation.next(s.eventStream.request.Context())
-		if err != nil {
-			return ended(err)
-		}
-		for _, u := range updates {
-			for _, piece := range s.t.apply(u) {
-				if err := s.piece(piece); err != nil {
-					return err
-				}
-			}
+func (s *responsesStream) pieces(_ update, pieces []prompt.Piece) error {
+	for _, piece := range pieces {
+		if err := s.piece(piece); err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
 func (s *responsesStream) piece(p prompt.Piece) error {

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/lm-warden/warden/supervisor/simengine/core"
+	"github.com/lm-warden/warden/supervisor/simengine/fault"
+	"github.com/lm-warden/warden/supervisor/simengine/metrics"
 	"github.com/lm-warden/warden/supervisor/simengine/prompt"
 )
 
@@ -71,8 +73,8 @@ const (
 type Server struct {
 	opts    Options
 	engine  *engine
-	faults  *Faults
-	metrics *recorder
+	faults  *fault.Set
+	metrics *metrics.Recorder
 	writer  prompt.Writer
 	mux     *http.ServeMux
 	keys    [][sha256.Size]byte
@@ -110,11 +112,11 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{
 		opts:    o,
-		faults:  newFaults(o.Seed),
+		faults:  fault.New(o.Seed),
 		writer:  prompt.Writer{Tokenizer: o.Tokenizer, Seed: o.Seed, Words: o.Words},
 		started: time.Now(),
 	}
-	s.metrics = newRecorder(o, scheduler.Config(), s.started)
+	s.metrics = metrics.New(o.Served[0], o.Dialect == V032, scheduler.Config(), s.started)
 	s.engine = newEngine(scheduler, s.faults, s.metrics)
 	for _, key := range o.APIKeys {
 		s.keys = append(s.keys, sha256.Sum256([]byte(key)))
@@ -124,7 +126,7 @@ func New(o Options) (*Server, error) {
 }
 
 // Faults controls what goes wrong.
-func (s *Server) Faults() *Faults { return s.faults }
+func (s *Server) Faults() *fault.Set { return s.faults }
 
 // Options returns the options with defaults filled in.
 func (s *Server) Options() Options { return s.opts }
@@ -162,8 +164,8 @@ func (s *Server) routes() {
 	s.mux.HandleFunc("POST /v1/embeddings", s.embeddings)
 	s.mux.HandleFunc("POST /tokenize", s.tokenize)
 	s.mux.HandleFunc("POST /detokenize", s.detokenize)
-	s.mux.HandleFunc("GET /sim/fault", s.faults.serveGet)
-	s.mux.HandleFunc("POST /sim/fault", s.faults.serveSet)
+	s.mux.HandleFunc("GET /sim/fault", s.showFaults)
+	s.mux.HandleFunc("POST /sim/fault", s.setFaults)
 }
 
 // guarded are the path prefixes that vLLM protects with --api-key; the others
@@ -172,10 +174,11 @@ var guarded = []string{"/v1", "/v2", "/inference", "/cohere"}
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !strings.HasPrefix(r.URL.Path, "/sim/") && !s.faults.admit(r) {
+	if !strings.HasPrefix(r.URL.Path, "/sim/") && !s.faults.Admit(r.Context()) {
 		return // the client gave up on a stalled server
 	}
 	w.Header().Set("Server", "uvicorn")
+	w.Header().Set("X-Engine", prompt.Label) // vLLM has no such header: it labels what has no other place for it
 	if !s.authorized(r) {
 		writeJSON(w, http.StatusUnauthorized, map[string]string{"error": "Unauthorized"})
 		return
@@ -221,24 +224,6 @@ func (s *Server) authorized(r *http.Request) bool {
 	return open || (strings.EqualFold(scheme, "bearer") && match == 1)
 }
 
-// health knows whether the engine is dead, not whether it still moves.
-func (s *Server) health(w http.ResponseWriter, r *http.Request) {
-	if !s.faults.delayHealth(r) {
-		return
-	}
-	if s.engine.isDead() {
-		w.WriteHeader(http.StatusServiceUnavailable)
-	}
-}
-
-func (s *Server) version(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, http.StatusOK, map[string]string{"version": s.opts.Version})
-}
-
-func (s *Server) load(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, http.StatusOK, map[string]int{"server_load": 0}) // needs a flag in vLLM, too
-}
-
 // newID returns a request id with vLLM's prefixes; a client's X-Request-Id
 // becomes part of it, as in vLLM.
 func (s *Server) newID(prefix string, r *http.Request) string {
@@ -260,26 +245,4 @@ func (s *Server) fingerprint() *string {
 	}
 	value := prompt.Label + "-vllm-" + strings.TrimSuffix(s.opts.Version, "+"+prompt.Label)
 	return &value
-}
-
-type modelCard struct {
-	ID          string   `json:"id"`
-	Object      string   `json:"object"`
-	Created     int64    `json:"created"`
-	OwnedBy     string   `json:"owned_by"`
-	Root        string   `json:"root"`
-	Parent      *string  `json:"parent"`
-	MaxModelLen int      `json:"max_model_len"`
-	Permission  []string `json:"permission"`
-}
-
-func (s *Server) models(w http.ResponseWriter, _ *http.Request) {
-	cards := make([]modelCard, 0, len(s.opts.Served))
-	for _, name := range s.opts.Served {
-		cards = append(cards, modelCard{
-			ID: name, Object: "model", Created: s.started.Unix(), OwnedBy: "vllm-" + prompt.Label,
-			Root: s.opts.Model, MaxModelLen: s.Config().MaxModelLen, Permission: []string{},
-		})
-	}
-	writeJSON(w, http.StatusOK, map[string]any{"object": "list", "data": cards})
 }

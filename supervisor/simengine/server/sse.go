@@ -82,6 +82,19 @@ func (e *eventStream) write(name string, data []byte) {
 	e.sent++
 }
 
+// finish ends a stream of OpenAI's chat or completion API: an error goes out as
+// an event, and [DONE] follows in any case but a cut.
+func (e *eventStream) finish(err error) {
+	var failure *apiError
+	if errors.As(err, &failure) {
+		e.write("", encode(failure.openAI()))
+		err = nil
+	}
+	if err == nil {
+		e.write("", []byte("[DONE]"))
+	}
+}
+
 // abort ends the handler and closes its connection, with a reset if asked for.
 func abort(r *http.Request, kind prompt.CutKind) {
 	if conn, ok := r.Context().Value(connKey{}).(*net.TCPConn); ok && kind == prompt.Reset {

@@ -77,14 +77,14 @@ func (s *Server) start(r *http.Request, t task) (*generation, error) {
 	if t.script.Error != 0 {
 		return nil, scriptedError(t.script.Error)
 	}
-	if err := s.faults.drawError(); err != nil {
-		return nil, err
+	if status := s.faults.DrawError(); status != 0 {
+		return nil, scriptedError(status)
 	}
 	if err := s.check(r, &t); err != nil {
 		return nil, err
 	}
 	if limit := s.opts.MaxQueuedRequests; limit > 0 && s.engine.inFlight() >= limit {
-		s.metrics.rejected()
+		s.metrics.Rejected()
 		return nil, &apiError{
 			Status: http.StatusServiceUnavailable, Type: "ServiceUnavailableError",
 			Message: fmt.Sprintf("The server is overloaded: %d requests are in flight, the limit is %d.", s.engine.inFlight(), limit),
@@ -226,19 +226,31 @@ func track(g *generation) *tracker {
 // does.
 func (s *Server) collect(r *http.Request, g *generation) (*tracker, error) {
 	t := track(g)
-	for {
-		updates, err := g.next(r.Context())
-		if err != nil {
-			return t, ended(err)
-		}
-		for _, u := range updates {
-			t.apply(u)
-		}
-	}
+	return t, t.follow(r, nil, func(update, []prompt.Piece) error { return nil })
 }
 
-func (t *tracker) apply(u update) []prompt.Piece {
-	return t.choices[u.choice].apply(t.generation.choices[u.choice], u.event)
+// follow hands each token and what becomes visible with it to each, as they
+// come; begin, if any, runs before the first. It returns nil when the
+// generation is complete, an *apiError when the engine failed, or errGone.
+func (t *tracker) follow(r *http.Request, begin func() error, each func(update, []prompt.Piece) error) error {
+	for {
+		updates, err := t.generation.next(r.Context())
+		if err != nil {
+			return ended(err)
+		}
+		if begin != nil {
+			if err := begin(); err != nil {
+				return err
+			}
+			begin = nil
+		}
+		for _, u := range updates {
+			pieces := t.choices[u.choice].apply(t.generation.choices[u.choice], u.event)
+			if err := each(u, pieces); err != nil {
+				return err
+			}
+		}
+	}
 }
 
 // tokens is the number of tokens generated over all choices.

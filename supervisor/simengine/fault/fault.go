@@ -1,11 +1,11 @@
-package server
+// Package fault holds what goes wrong with a simulated engine on demand.
+package fault
 
 import (
 	"context"
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,9 +15,9 @@ import (
 	"github.com/lm-warden/warden/supervisor/simengine/prompt"
 )
 
-// Faults is what goes wrong on demand. It is set by KEY=VALUE from the command
+// Set is what goes wrong on demand. It is set by KEY=VALUE from the command
 // line (--sim-fault), by POST /sim/fault with a JSON object of the same keys,
-// and by Set in process. An empty value or "none" switches a fault off.
+// and by Apply in process. An empty value or "none" switches a fault off.
 //
 //	stall=engine     the engine stops; /health stays 200, counters freeze
 //	stall=all        nothing answers, though connections are accepted
@@ -36,22 +36,22 @@ import (
 //	ignore-term=true SIGTERM and SIGINT do nothing
 //	hold=20s         EngineCore keeps its memory so long after the end
 //	log-flood=1000   so many log lines a second
-type Faults struct {
+type Set struct {
 	mu      sync.Mutex
 	values  map[string]string
-	set     faultSet
+	now     settings
 	rng     *rand.Rand
 	changed chan struct{} // closed and replaced at each change
 }
 
-// faultSet is the parsed form of the values.
-type faultSet struct {
+// settings is the parsed form of the values.
+type settings struct {
 	stall       string
 	healthDelay time.Duration
 	slow        float64
 	errors      []errorShare
 	cut         prompt.Cut
-	process     ProcessFaults
+	process     Process
 }
 
 type errorShare struct {
@@ -59,8 +59,8 @@ type errorShare struct {
 	share  float64
 }
 
-// ProcessFaults are the faults that only a process can have.
-type ProcessFaults struct {
+// Process are the faults that only a process can have.
+type Process struct {
 	Exit        bool
 	ExitCode    int
 	ExitAfter   time.Duration
@@ -72,38 +72,39 @@ type ProcessFaults struct {
 	LogFlood    int // lines per second
 }
 
-func newFaults(seed uint64) *Faults {
-	return &Faults{
+// New returns an engine without faults; seed decides the random ones.
+func New(seed uint64) *Set {
+	return &Set{
 		values:  make(map[string]string),
 		rng:     rand.New(rand.NewPCG(seed, 0xfa017)),
 		changed: make(chan struct{}),
 	}
 }
 
-// Set changes faults all at once, or none of them if one is not valid.
-func (f *Faults) Set(values map[string]string) error {
+// Apply changes faults all at once, or none of them if one is not valid.
+func (f *Set) Apply(values map[string]string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	next := maps.Clone(f.values)
 	for key, value := range values {
-		if value == "" || value == "none" {
+		if value == "none" {
 			value = ""
 		}
 		next[key] = value
 	}
-	set, err := parseFaults(next)
+	set, err := parse(next)
 	if err != nil {
 		return err
 	}
 	maps.DeleteFunc(next, func(_, value string) bool { return value == "" })
-	f.values, f.set = next, set
+	f.values, f.now = next, set
 	close(f.changed)
 	f.changed = make(chan struct{})
 	return nil
 }
 
 // Values returns the faults that are on.
-func (f *Faults) Values() map[string]string {
+func (f *Set) Values() map[string]string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return maps.Clone(f.values)
@@ -111,25 +112,26 @@ func (f *Faults) Values() map[string]string {
 
 // Process returns the process's part and a channel that closes at the next
 // change.
-func (f *Faults) Process() (ProcessFaults, <-chan struct{}) {
+func (f *Set) Process() (Process, <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.set.process, f.changed
+	return f.now.process, f.changed
 }
 
-func (f *Faults) current() (faultSet, <-chan struct{}) {
+func (f *Set) current() (settings, <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.set, f.changed
+	return f.now, f.changed
 }
 
-var faultParsers = map[string]func(*faultSet, string) error{
-	"stall": func(s *faultSet, v string) error {
+// parsers read one fault each; values are never empty.
+var parsers = map[string]func(*settings, string) error{
+	"stall": func(s *settings, v string) error {
 		s.stall = v
 		return oneOf(v, "engine", "all", "health")
 	},
-	"health-delay": func(s *faultSet, v string) (err error) { s.healthDelay, err = duration(v); return err },
-	"slow": func(s *faultSet, v string) (err error) {
+	"health-delay": func(s *settings, v string) (err error) { s.healthDelay, err = duration(v); return err },
+	"slow": func(s *settings, v string) (err error) {
 		s.slow, err = strconv.ParseFloat(v, 64)
 		if err == nil && !(s.slow > 0) {
 			err = fmt.Errorf("must be above 0")
@@ -139,15 +141,15 @@ var faultParsers = map[string]func(*faultSet, string) error{
 	"error": parseErrorShares,
 	"cut":   parseCut,
 	"exit":  parseExit,
-	"engine-death": func(s *faultSet, v string) (err error) {
+	"engine-death": func(s *settings, v string) (err error) {
 		s.process.EngineDeath = true
 		s.process.DeathAfter, err = duration(v)
 		return err
 	},
-	"crash":       func(s *faultSet, v string) (err error) { s.process.CrashMean, err = duration(v); return err },
-	"ignore-term": func(s *faultSet, v string) (err error) { s.process.IgnoreTerm, err = strconv.ParseBool(v); return err },
-	"hold":        func(s *faultSet, v string) (err error) { s.process.Hold, err = duration(v); return err },
-	"log-flood": func(s *faultSet, v string) (err error) {
+	"crash":       func(s *settings, v string) (err error) { s.process.CrashMean, err = duration(v); return err },
+	"ignore-term": func(s *settings, v string) (err error) { s.process.IgnoreTerm, err = strconv.ParseBool(v); return err },
+	"hold":        func(s *settings, v string) (err error) { s.process.Hold, err = duration(v); return err },
+	"log-flood": func(s *settings, v string) (err error) {
 		s.process.LogFlood, err = strconv.Atoi(v)
 		if err == nil && s.process.LogFlood < 0 {
 			err = fmt.Errorf("must not be negative")
@@ -156,18 +158,18 @@ var faultParsers = map[string]func(*faultSet, string) error{
 	},
 }
 
-func parseFaults(values map[string]string) (faultSet, error) {
-	var set faultSet
+func parse(values map[string]string) (settings, error) {
+	var set settings
 	for _, key := range slices.Sorted(maps.Keys(values)) {
-		parse, ok := faultParsers[key]
+		read, ok := parsers[key]
 		if !ok {
-			return faultSet{}, fmt.Errorf("unknown fault %q; known are %s", key, strings.Join(slices.Sorted(maps.Keys(faultParsers)), ", "))
+			return settings{}, fmt.Errorf("unknown fault %q; known are %s", key, strings.Join(slices.Sorted(maps.Keys(parsers)), ", "))
 		}
 		if values[key] == "" {
 			continue
 		}
-		if err := parse(&set, values[key]); err != nil {
-			return faultSet{}, fmt.Errorf("fault %s=%s: %w", key, values[key], err)
+		if err := read(&set, values[key]); err != nil {
+			return settings{}, fmt.Errorf("fault %s=%s: %w", key, values[key], err)
 		}
 	}
 	return set, nil
@@ -188,7 +190,7 @@ func duration(v string) (time.Duration, error) {
 	return d, err
 }
 
-func parseErrorShares(s *faultSet, v string) error {
+func parseErrorShares(s *settings, v string) error {
 	for _, part := range strings.Split(v, ",") {
 		code, share, _ := strings.Cut(part, ":")
 		status, err := strconv.Atoi(code)
@@ -207,7 +209,7 @@ func parseErrorShares(s *faultSet, v string) error {
 	return nil
 }
 
-func parseCut(s *faultSet, v string) error {
+func parseCut(s *settings, v string) error {
 	kind, after, _ := strings.Cut(v, ":")
 	n, err := strconv.Atoi(after)
 	if err != nil || n < 0 {
@@ -217,7 +219,7 @@ func parseCut(s *faultSet, v string) error {
 	return oneOf(kind, string(prompt.Reset), string(prompt.Close), string(prompt.Truncate), string(prompt.StreamError))
 }
 
-func parseExit(s *faultSet, v string) error {
+func parseExit(s *settings, v string) error {
 	code, after, _ := strings.Cut(v, ":")
 	n, err := strconv.Atoi(code)
 	if err != nil || n < 0 || n > 255 {
@@ -231,11 +233,11 @@ func parseExit(s *faultSet, v string) error {
 }
 
 // wait blocks while cond holds for the current faults; false if ctx ended.
-func (f *Faults) wait(ctx context.Context, cond func(faultSet) bool) bool {
+func (f *Set) wait(ctx context.Context, cond func(settings) bool) bool {
 	for {
 		set, changed := f.current()
 		if !cond(set) {
-			return true
+			return ctx.Err() == nil
 		}
 		select {
 		case <-changed:
@@ -245,93 +247,24 @@ func (f *Faults) wait(ctx context.Context, cond func(faultSet) bool) bool {
 	}
 }
 
-// admit lets a request in, unless the whole server stalls.
-func (f *Faults) admit(r *http.Request) bool {
-	return f.wait(r.Context(), func(s faultSet) bool { return s.stall == "all" })
+// Admit waits while the whole server stalls; false if ctx ended.
+func (f *Set) Admit(ctx context.Context) bool {
+	return f.wait(ctx, func(s settings) bool { return s.stall == "all" })
 }
 
-// engineMay lets the engine take its next step.
-func (f *Faults) engineMay(ctx context.Context) bool {
-	return f.wait(ctx, func(s faultSet) bool { return s.stall == "engine" || s.stall == "all" })
+// EngineMay waits while the engine stalls; false if ctx ended.
+func (f *Set) EngineMay(ctx context.Context) bool {
+	return f.wait(ctx, func(s settings) bool { return s.stall == "engine" || s.stall == "all" })
 }
 
-func (f *Faults) delayHealth(r *http.Request) bool {
-	if !f.wait(r.Context(), func(s faultSet) bool { return s.stall == "health" }) {
+// Health waits while /health stalls and then as long as it is slow; false if
+// ctx ended.
+func (f *Set) Health(ctx context.Context) bool {
+	if !f.wait(ctx, func(s settings) bool { return s.stall == "health" }) {
 		return false
 	}
 	set, _ := f.current()
-	return sleep(r.Context(), set.healthDelay)
-}
-
-// slower stretches a step.
-func (f *Faults) slower(d time.Duration) time.Duration {
-	set, _ := f.current()
-	if set.slow == 0 {
-		return d
-	}
-	return time.Duration(float64(d) * set.slow)
-}
-
-// drawError decides whether a request fails, and how.
-func (f *Faults) drawError() *apiError {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, e := range f.set.errors {
-		if f.rng.Float64() < e.share {
-			return scriptedError(e.status)
-		}
-	}
-	return nil
-}
-
-// scriptedError is an error that was asked for.
-func scriptedError(status int) *apiError {
-	kind := strings.ReplaceAll(http.StatusText(status), " ", "") + "Error"
-	return &apiError{Status: status, Type: kind, Message: fmt.Sprintf("%s error %d, as asked for", prompt.Label, status)}
-}
-
-// cut is how an answer is to break off: by its own script, or by the fault.
-func (f *Faults) cut(script prompt.Cut) prompt.Cut {
-	if script.Kind != prompt.NoCut {
-		return script
-	}
-	set, _ := f.current()
-	return set.cut
-}
-
-func (f *Faults) serveGet(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, http.StatusOK, f.Values())
-}
-
-func (f *Faults) serveSet(w http.ResponseWriter, r *http.Request) {
-	var raw map[string]any
-	if apiErr := readBody(w, r, &raw); apiErr != nil {
-		failOpenAI(w, apiErr)
-		return
-	}
-	values := make(map[string]string, len(raw))
-	for key, value := range raw {
-		if value == nil {
-			value = ""
-		}
-		if number, ok := value.(float64); ok {
-			value = strconv.FormatFloat(number, 'f', -1, 64)
-		}
-		values[key] = fmt.Sprint(value)
-	}
-	if err := f.Set(values); err != nil {
-		failOpenAI(w, badRequest("", "%v", err))
-		return
-	}
-	f.serveGet(w, r)
-}
-
-// sleep waits for d; false if ctx ended before.
-func sleep(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return ctx.Err() == nil
-	}
-	timer := time.NewTimer(d)
+	timer := time.NewTimer(set.healthDelay)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -339,4 +272,35 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	}
+}
+
+// Slower stretches the time of a step.
+func (f *Set) Slower(d time.Duration) time.Duration {
+	set, _ := f.current()
+	if set.slow == 0 {
+		return d
+	}
+	return time.Duration(float64(d) * set.slow)
+}
+
+// DrawError decides whether a request fails, and with which HTTP status; 0
+// means that it does not.
+func (f *Set) DrawError() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, e := range f.now.errors {
+		if f.rng.Float64() < e.share {
+			return e.status
+		}
+	}
+	return 0
+}
+
+// Cut is how an answer is to break off: by its own script, or by the fault.
+func (f *Set) Cut(script prompt.Cut) prompt.Cut {
+	if script.Kind != prompt.NoCut {
+		return script
+	}
+	set, _ := f.current()
+	return set.cut
 }

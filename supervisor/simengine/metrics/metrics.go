@@ -1,8 +1,9 @@
-package server
+// Package metrics counts what a simulated engine does and writes it as vLLM
+// does on /metrics: its names, labels, help texts and buckets.
+package metrics
 
 import (
 	"fmt"
-	"net/http"
 	"strings"
 	"sync"
 	"time"
@@ -10,11 +11,11 @@ import (
 	"github.com/lm-warden/warden/supervisor/simengine/core"
 )
 
-// recorder keeps the counts behind /metrics (vllm/v1/metrics/loggers.py). Its
+// Recorder keeps the counts behind /metrics (vllm/v1/metrics/loggers.py). Its
 // gauges change only when the engine takes a step, so they stand still when it
 // hangs, as vLLM's do.
-type recorder struct {
-	dialect Dialect
+type Recorder struct {
+	modern  bool
 	labels  labels
 	info    labels // of cache_config_info
 	host    bool   // a second tier exists
@@ -62,12 +63,14 @@ func tokenBuckets(limit int) []float64 {
 	}
 }
 
-func newRecorder(o Options, cfg core.Config, now time.Time) *recorder {
+// New returns an empty recorder. name is the model's first served name; modern
+// adds the families that came after vLLM 0.26; now is the start of counting.
+func New(name string, modern bool, cfg core.Config, now time.Time) *Recorder {
 	tokens := tokenBuckets(cfg.MaxModelLen)
 	size := cfg.Blocks * cfg.BlockSize
-	return &recorder{
-		dialect: o.Dialect,
-		labels:  labels{"engine": "0", "model_name": o.Served[0]},
+	return &Recorder{
+		modern: modern,
+		labels: labels{"engine": "0", "model_name": name},
 		info: labels{
 			"engine": "0", "block_size": fmt.Sprint(cfg.BlockSize), "num_gpu_blocks": fmt.Sprint(cfg.Blocks),
 			"kv_cache_size_tokens":     fmt.Sprint(size),
@@ -98,15 +101,16 @@ func title(b bool) string {
 	return "False"
 }
 
-func (m *recorder) state(stats core.Stats) {
+// State sets the gauges.
+func (m *Recorder) State(stats core.Stats) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.stats = stats
 }
 
-// step counts a finished step. iteration_tokens_total moves only when a token
+// Step counts a finished step. iteration_tokens_total moves only when a token
 // was emitted; a long prompt that prefills alone moves nothing here.
-func (m *recorder) step(st core.Step) {
+func (m *Recorder) Step(st core.Step) {
 	if len(st.Tokens) == 0 {
 		return
 	}
@@ -125,31 +129,42 @@ func (m *recorder) step(st core.Step) {
 	m.histograms.iterationTokens.observe(float64(total))
 }
 
-// token observes the latency of one token of a live request.
-func (m *recorder) token(c *choice, ev core.TokenEvent, now time.Time) {
+// Request is what the recorder keeps per request in flight.
+type Request struct {
+	Samples   int // answers to the same prompt
+	MaxTokens int
+	Queued    time.Time
+	last      time.Time // when the last token came
+	prompt    int
+}
+
+// Token observes one token of a live request.
+func (m *Recorder) Token(r *Request, ev core.TokenEvent, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if ev.Prefill != nil {
-		m.histograms.timeToFirstToken.observe(now.Sub(c.queued).Seconds())
-		m.histograms.prefillComputed.observe(float64(ev.Prefill.Prompt - ev.Prefill.Cached()))
+	if p := ev.Prefill; p != nil {
+		r.prompt = p.Prompt
+		m.histograms.timeToFirstToken.observe(now.Sub(r.Queued).Seconds())
+		m.histograms.prefillComputed.observe(float64(p.Prompt - p.Cached()))
 	} else {
-		m.histograms.interTokenLatency.observe(now.Sub(c.lastToken).Seconds())
+		m.histograms.interTokenLatency.observe(now.Sub(r.last).Seconds())
 	}
-	c.lastToken = now
+	r.last = now
+	if ev.Timing != nil {
+		m.finished(r, ev)
+	}
 }
 
 // finished counts a request that ended by itself.
-func (m *recorder) finished(c *choice, ev core.TokenEvent) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+func (m *Recorder) finished(r *Request, ev core.TokenEvent) {
 	h, t := &m.histograms, ev.Timing
 	tokens := ev.Index + 1
 	m.finishes[string(ev.Reason)]++
-	h.promptTokens.observe(float64(c.generation.prompt))
+	h.promptTokens.observe(float64(r.prompt))
 	h.generationTokens.observe(float64(tokens))
 	h.maxGenerationTokens.observe(float64(tokens))
-	h.paramsN.observe(float64(c.samples))
-	h.paramsMaxTokens.observe(float64(c.maxTokens))
+	h.paramsN.observe(float64(r.Samples))
+	h.paramsMaxTokens.observe(float64(r.MaxTokens))
 	h.preemptions.observe(float64(t.Preemptions))
 	h.endToEnd.observe(t.Last.Sub(t.Queued).Seconds())
 	h.queue.observe(t.Scheduled.Sub(t.Queued).Seconds())
@@ -163,27 +178,22 @@ func (m *recorder) finished(c *choice, ev core.TokenEvent) {
 	h.timePerOutputToken.observe(perToken)
 }
 
-func (m *recorder) aborted() {
+// Aborted counts a request whose client left.
+func (m *Recorder) Aborted() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.finishes["abort"]++
 }
 
-func (m *recorder) rejected() {
+// Rejected counts a request that the queue limit refused.
+func (m *Recorder) Rejected() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.rejections++
 }
 
-func (s *Server) serveMetrics(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "text/plain; version=1.0.0; charset=utf-8")
-	var b strings.Builder
-	s.metrics.write(&b)
-	_, _ = w.Write([]byte(b.String()))
-}
-
-// write puts out vLLM's families in its order.
-func (m *recorder) write(b *strings.Builder) {
+// Write puts out vLLM's families in its order.
+func (m *Recorder) Write(b *strings.Builder) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := exposition{b: b, created: m.created}
@@ -209,7 +219,7 @@ func (m *recorder) write(b *strings.Builder) {
 		finishes = append(finishes, value{l.with("finished_reason", reason), float64(m.finishes[reason])})
 	}
 	e.counter("vllm:request_success", "Count of successfully processed requests.", finishes...)
-	if m.dialect == V032 {
+	if m.modern {
 		e.counter("vllm:admission_rejections", "Number of admission attempts rejected by a queue limit, by reason.",
 			value{labels{"model_name": l["model_name"], "reason": "max_num_queued_reqs"}, float64(m.rejections)},
 			value{labels{"model_name": l["model_name"], "reason": "max_num_queued_tokens"}, 0})
@@ -218,14 +228,14 @@ func (m *recorder) write(b *strings.Builder) {
 	e.gauge("vllm:cache_config_info", "Information of the LLMEngine CacheConfig", value{m.info, 1})
 }
 
-func (m *recorder) writePrompts(e *exposition) {
+func (m *Recorder) writePrompts(e *exposition) {
 	l, p := m.labels, m.prompt
 	e.counter("vllm:prompt_tokens", "Number of prefill tokens processed.", value{l, float64(p.total)})
 	e.counter("vllm:prompt_tokens_by_source", "Number of prompt tokens by source.",
 		value{l.with("source", "local_compute"), float64(p.total - p.local - p.host)},
 		value{l.with("source", "local_cache_hit"), float64(p.local)}, value{l.with("source", "external_kv_transfer"), float64(p.host)})
 	e.counter("vllm:prompt_tokens_cached", "Number of cached prompt tokens (local + external).", value{l, float64(p.local + p.host)})
-	if m.dialect != V032 {
+	if !m.modern {
 		return
 	}
 	// Counted at admission, unlike the families above.
