@@ -106,11 +106,11 @@ func (q *query) class(found match) Class {
 		return Subagent
 	case hint == "main":
 		return Main
-	case found.class == Auxiliary && q.body.Tools == 0:
+	case found.title && q.body.Tools == 0:
 		return Auxiliary
 	case noTools && (q.client == clientClaude || q.client == clientOpencode || q.client == clientKilo):
 		return Auxiliary
-	case found.class == Subagent, q.codex.threadSource == "subagent",
+	case !found.parent.IsZero(), q.codex.threadSource == "subagent",
 		q.headers.get("x-openai-subagent") != "":
 		return Subagent
 	}

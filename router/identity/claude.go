@@ -30,7 +30,6 @@ func (q *query) claudeHeader() (match, bool) {
 	if parent == "" {
 		parent = mainLane
 	}
-	m.class = Subagent
 	m.key = q.scope.key(nsClaude, session, agent)
 	m.parent = q.scope.key(nsClaude, session, parent)
 	return m, true

@@ -102,7 +102,7 @@ func (q *query) codexSession() (match, bool) {
 		parent = ids.session
 	}
 	if parent != "" && parent != thread {
-		m.parent, m.class = q.scope.key(nsCodex, parent, ""), Subagent
+		m.parent = q.scope.key(nsCodex, parent, "")
 	}
 	return m, true
 }

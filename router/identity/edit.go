@@ -11,7 +11,7 @@ import (
 // point to the occurrence that counts, so that an edit holds even for a body
 // that gives a member twice.
 type edits struct {
-	open, close   int  // the braces of the whole object
+	open          int  // the brace that opens the whole object
 	model         span // value
 	streamOptions span // value
 	includeUsage  span // value, within streamOptions

@@ -56,7 +56,7 @@ type Index struct {
 
 type turnRef struct {
 	conversation uint32 // the latest that went through, 0 when it is gone
-	through      uint16 // how many did, saturating
+	through      uint32 // how many did
 }
 
 type rootRef struct {
@@ -106,6 +106,7 @@ func (x *Index) Resolve(id Identity, now time.Time) Resolution {
 	}
 	x.recent.MoveToFront(c.place)
 	x.begin(c, id, now)
+	r.Busy = c.inFlight > 1
 	r.number, r.attempt = c.number, c.attempt
 	x.shrink()
 	return r
@@ -218,9 +219,7 @@ func (x *Index) rootKnown(id Identity) bool {
 func (x *Index) enter(c *conversation, value uint64) {
 	ref := x.turns[value]
 	ref.conversation = c.number
-	if ref.through < 1<<16-1 {
-		ref.through++
-	}
+	ref.through++
 	x.turns[value] = ref
 	x.total++
 }

@@ -260,6 +260,20 @@ func TestHint(t *testing.T) {
 	}
 }
 
+// The same request twice at once is told from a retry after a failure.
+func TestBusy(t *testing.T) {
+	x := NewIndex(Limits{})
+	id := turnsOf("k", "s", "a")
+	first := x.Resolve(id, testStart)
+	second := x.Resolve(id, testStart)
+	x.Finish(first, Aborted, testStart)
+	x.Finish(second, Failed, testStart)
+	third := x.Resolve(id, testStart)
+	if first.Busy || second.Kind != KindRetry || !second.Busy || third.Kind != KindRetry || third.Busy {
+		t.Errorf("%+v\n%+v\n%+v", first, second, third)
+	}
+}
+
 // A beginning that many conversations share is no history to inherit.
 func TestPreamble(t *testing.T) {
 	for name, tt := range map[string]struct {

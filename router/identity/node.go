@@ -117,18 +117,14 @@ func (s *scanner) node(depth int) node {
 
 // field consumes the value of one member of a node.
 func (s *scanner) field(n *node, key []byte, depth int) {
-	name := xxhash.Sum64(key)
-	keep := func(value uint64, ok bool) {
-		if ok {
-			n.known += fold(name, value)
-			n.all += fold(name, value)
-		}
-	}
 	switch string(key) {
 	case "id", "status", "annotations", "citations", "cache_control", "index", "logprobs",
-		"thinking", "signature", "reasoning", "reasoning_content", "reasoning_details",
-		"encrypted_content":
+		"thinking", "signature", "reasoning_details", "encrypted_content":
 		s.skip()
+	case "reasoning", "reasoning_content":
+		if at := s.skip(); at.end-at.start > len(`""`) && s.src[at.start] == '"' {
+			s.body.Reasoning++
+		}
 	case "type":
 		value := s.optionalText()
 		n.kind, n.typed = kindOf(value), xxhash.Sum64(value)
@@ -141,55 +137,61 @@ func (s *scanner) field(n *node, key []byte, depth int) {
 		if n.speaker == roleSystem {
 			n.role = xxhash.Sum64String("system")
 		}
-	case "text":
-		if s.next() != '"' {
-			s.skip()
-			return
-		}
-		var size int
-		n.text, size = s.plainText(depth)
-		n.size += size
-		n.all += fold(name, n.text)
-	case "content", "output":
-		sum, size, ok := s.content(depth)
-		n.size += size
-		keep(sum, ok)
-	case "tool_calls":
-		sum, size, ok := s.parts(depth)
-		n.size += size
-		keep(sum, ok)
-	case "function", "function_call":
-		if s.next() != '{' {
-			s.skip()
-			return
-		}
-		call := s.node(depth - 1)
-		n.size += call.size
-		keep(call.all, true)
-	case "arguments":
-		if s.next() != '"' {
-			keep(s.hashValue(&s.cursor, maxDepth), true)
-			return
-		}
-		sum, size := s.hashArguments(s.str())
-		n.size += size
-		keep(sum, size > 0)
-	case "input":
-		s.next()
-		start := s.pos
-		keep(s.hashValue(&s.cursor, maxDepth), true)
-		n.size += s.pos - start
-	case "name", "tool_call_id", "refusal":
-		sum, size, ok := s.scalar()
-		n.size += size
-		keep(sum, ok)
 	default:
-		// A message's other fields are the client's own notes; a part's other
-		// fields are what it holds (an image, a document, an error mark).
-		if sum, _, ok := s.scalar(); ok {
-			n.all += fold(name, sum)
+		sum, size, use := s.value(n, key, depth)
+		n.size += size
+		if use != useNothing {
+			n.all += fold(xxhash.Sum64(key), sum)
+		}
+		if use == useAlways {
+			n.known += fold(xxhash.Sum64(key), sum)
 		}
 	}
+}
+
+// use says where a member counts. A message's fields other than those that
+// make a message are the client's own notes; a part's other fields are what it
+// holds (an image, a document, an error mark).
+type use uint8
+
+const (
+	useNothing use = iota // it says nothing
+	usePart               // in all but messages
+	useAlways
+)
+
+// value consumes the value of a member that a model may read.
+func (s *scanner) value(n *node, key []byte, depth int) (sum uint64, size int, where use) {
+	var ok bool
+	switch k, next := string(key), s.next(); {
+	case k == "text" && next == '"':
+		n.text, size = s.plainText(depth)
+		return n.text, size, usePart
+	case k == "content" || k == "output":
+		sum, size, ok = s.content(depth)
+	case k == "tool_calls":
+		sum, size, ok = s.parts(depth)
+	case (k == "function" || k == "function_call") && next == '{':
+		call := s.node(depth - 1)
+		sum, size, ok = call.all, call.size, true
+	case k == "arguments" && next == '"':
+		sum, size = s.hashArguments(s.str())
+		ok = size > 0
+	case k == "input" || k == "arguments":
+		start := s.pos
+		sum, ok = s.hashValue(&s.cursor, maxDepth), true
+		size = s.pos - start
+	case k == "name" || k == "tool_call_id" || k == "refusal":
+		sum, size, ok = s.scalar()
+	default:
+		if sum, _, ok = s.scalar(); ok {
+			return sum, 0, usePart
+		}
+	}
+	if ok {
+		return sum, size, useAlways
+	}
+	return sum, size, useNothing
 }
 
 // content consumes a message's content: a string stands for one text part.

@@ -14,11 +14,11 @@ const (
 	KindRetry Kind = "retry"
 	// KindFork: a new conversation that goes on from the history of another one.
 	KindFork Kind = "fork"
-	// KindRewind: an earlier turn of a history, continued differently. With an id it
-	// is the same conversation, without one a new one.
+	// KindRewind: an earlier turn of a history, continued differently. With an
+	// id it is the same conversation, without one a new one.
 	KindRewind Kind = "rewind"
-	// KindSibling: a new conversation with the same prompt as another one, as when
-	// an agent starts several sub-agents on one task.
+	// KindSibling: a new conversation with the same prompt as another one, as
+	// when an agent starts several sub-agents on one task.
 	KindSibling Kind = "sibling"
 	// KindCompaction: a known conversation whose history was replaced; what an
 	// engine has kept of it is worth no more than its root.
@@ -37,24 +37,15 @@ type Resolution struct {
 	// when that is zero, with the conversation's own latest request: turns, and
 	// prompt text in bytes including the root.
 	SharedTurns, SharedChars int
+	// Busy: an earlier request of the conversation is still in flight. With
+	// KindRetry that is the very same request.
+	Busy bool
 	// RootKnown: some conversation with the same root was seen lately.
 	RootKnown bool
 	// Change compares the request with the conversation's latest one.
 	Change Change
 
 	number, attempt uint32
-}
-
-// FirstSight reports whether placement should choose a replica as for a
-// conversation that it has never seen.
-func (r Resolution) FirstSight() bool {
-	switch r.Kind {
-	case KindNew, KindFork, KindSibling, KindCompaction:
-		return true
-	case KindRewind:
-		return !r.From.IsZero()
-	}
-	return false
 }
 
 // decide is Resolve without its effects.
@@ -117,6 +108,11 @@ func (x *Index) byContent(id Identity, r *Resolution) {
 		r.Change = compare(c, id, m.turns)
 		return
 	}
+	if c := x.byKey[id.Hint]; c != nil {
+		r.Key = c.key
+		x.known(c, id, r)
+		return
+	}
 	atHead := m.owner != nil && m.owner.last() == m.value || len(x.heads[m.value]) > 0
 	switch {
 	case full && atHead:
@@ -128,9 +124,6 @@ func (x *Index) byContent(id Identity, r *Resolution) {
 		}
 	}
 	r.Key = x.mint(id)
-	if r.Kind == KindNew && x.byKey[r.Key] != nil { // joined by its Hint
-		r.Kind = KindSame
-	}
 }
 
 // prefix is the longest part of a request's history that is known.

@@ -123,13 +123,11 @@ func Scan(path string, body []byte) Body {
 	s.body = Body{API: APIOf(path), N: 1, FirstUser: -1, Oversize: !s.hashing}
 	if s.next() == '{' {
 		s.body.edits.open = s.pos
-		whole := s.members(s.member)
-		s.body.edits.close = whole.end - 1
+		s.body.Valid = !s.members(s.member).empty()
 	}
-	if s.bad || s.next() != 0 || s.pos != len(body) || s.body.edits.close <= s.body.edits.open {
+	if !s.body.Valid || s.bad || s.next() != 0 || s.pos != len(body) {
 		return Body{API: s.body.API, N: 1, FirstUser: -1, Oversize: !s.hashing}
 	}
-	s.body.Valid = true
 	for _, v := range s.maxTokens {
 		if v > 0 {
 			s.body.MaxTokens = v

@@ -6,7 +6,7 @@ import "strings"
 type match struct {
 	key, parent Key
 	source      string
-	class       Class // "" when the source does not tell
+	title       bool // the id says that this is a title call
 }
 
 // Namespaces of keys. Sources that carry the same id share one, so that a
@@ -72,7 +72,7 @@ func (q *query) conversationHeader() (match, bool) {
 	}
 	m := match{source: name}
 	if rest, ok := strings.CutPrefix(v, titlePrefix); ok && rest != "" {
-		v, m.class = rest, Auxiliary
+		v, m.title = rest, true
 	}
 	m.key = q.scope.key(nsSession, v, "")
 	if p := q.headers.get("x-parent-session-id"); p != "" && p != v {
