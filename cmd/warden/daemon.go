@@ -182,6 +182,15 @@ func (d *daemon) kill() {
 	d.stop(0)
 }
 
+// killOn kills when forced opens, and returns when the daemon has ended.
+func (d *daemon) killOn(forced <-chan struct{}) {
+	select {
+	case <-forced:
+		d.kill()
+	case <-d.ended:
+	}
+}
+
 // shutDown stops the parts in order: requests, engines, then who watches.
 func (d *daemon) shutDown(server *http.Server, cancel context.CancelFunc) {
 	drainCtx, done := context.WithTimeout(context.Background(), d.drain)

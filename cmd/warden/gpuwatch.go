@@ -142,8 +142,8 @@ func (w *gpuWatch) latest() (map[string]gpu.Sample, string) {
 
 // free is the free memory of these GPUs in bytes, read now.
 func (w *gpuWatch) free(ctx context.Context, uuids []string) (free uint64, known bool) {
-	if w.source == nil || len(uuids) == 0 {
-		return 0, false
+	if w.source == nil || w.fake != nil || len(uuids) == 0 {
+		return 0, false // nothing to wait for on the CPU and in a simulation
 	}
 	samples, err := w.source.Sample(ctx)
 	if err != nil {

@@ -25,13 +25,7 @@ func (a *app) upHere(cfg configs.Config, f *upFlags, mode tui.ProgressMode) erro
 	defer stopProgress()
 	shown := make(chan error, 1)
 	go func() { shown <- a.progressOf(progressCtx, cfg, f, mode) }()
-	go func() {
-		select {
-		case <-signals.second():
-			d.kill()
-		case <-progressCtx.Done():
-		}
-	}()
+	go d.killOn(signals.second())
 	ended := make(chan error, 1)
 	go func() { ended <- d.run(ctx) }()
 	var startErr error
@@ -97,12 +91,6 @@ func (a *app) runLeashed(cfg configs.Config, f *upFlags) error {
 			d.stop(cfg.Drain)
 		}
 	}()
-	go func() {
-		select {
-		case <-signals.second():
-			d.kill()
-		case <-d.ended:
-		}
-	}()
+	go d.killOn(signals.second())
 	return d.run(ctx)
 }

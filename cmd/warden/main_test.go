@@ -13,7 +13,7 @@ import (
 )
 
 func TestThousandTurnsStayAndSpreadEvenly(t *testing.T) {
-	w := start(t, "--dp", "4")
+	w := start(t, "--dp", "4", "--spill-limit", "16") // above the 10 that arrive at once
 	const sessions, turns = 40, 25
 	home := make([]string, sessions)
 	var mu sync.Mutex
