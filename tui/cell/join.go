@@ -8,6 +8,7 @@ import (
 // Fragment is one fact of a line that may not have room for all of them.
 type Fragment struct {
 	Long, Short string // Short stands in when the line is too long; "" = Long
+	Tiny        string // the last resort, when all that can be dropped was; "" = none
 	Role        Role
 	Drop        int // 0 = never; the largest goes first
 }
@@ -15,20 +16,18 @@ type Fragment struct {
 // Join fits fragments into w cells: as many as possible in full, then short, then without the least important.
 func Join(w, gap int, t Theme, parts ...Fragment) string {
 	parts = slices.DeleteFunc(parts, func(f Fragment) bool { return f.Long == "" })
-	for joined(parts, gap) > w {
-		i := leastImportant(parts, func(f Fragment) bool { return f.Short != "" })
-		if i < 0 {
-			break
+	give := func(can func(Fragment) bool, how func(i int)) {
+		for joined(parts, gap) > w {
+			i := leastImportant(parts, can)
+			if i < 0 {
+				return
+			}
+			how(i)
 		}
-		parts[i].Long, parts[i].Short = parts[i].Short, ""
 	}
-	for joined(parts, gap) > w {
-		i := leastImportant(parts, func(f Fragment) bool { return f.Drop > 0 })
-		if i < 0 {
-			break
-		}
-		parts = slices.Delete(parts, i, i+1)
-	}
+	give(func(f Fragment) bool { return f.Short != "" }, func(i int) { parts[i].Long, parts[i].Short = parts[i].Short, "" })
+	give(func(f Fragment) bool { return f.Drop > 0 }, func(i int) { parts = slices.Delete(parts, i, i+1) })
+	give(func(f Fragment) bool { return f.Tiny != "" }, func(i int) { parts[i].Long, parts[i].Tiny = parts[i].Tiny, "" })
 	painted := make([]string, len(parts))
 	for i, p := range parts {
 		painted[i] = t.Paint(p.Role, p.Long)

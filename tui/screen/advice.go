@@ -13,7 +13,8 @@ import (
 // come first.
 func (s State) adviceSection(w int, t cell.Theme) section {
 	lines := s.adviceLines(w, t)
-	return section{min: min(4, len(lines)), want: len(lines), draw: func(h int) []string {
+	first := slices.Index(append(lines[:len(lines):len(lines)], ""), "") // lines of the first finding
+	return section{min: max(first, 1), want: max(len(lines), 1), draw: func(h int) []string {
 		return scrolled(lines, s.panelScroll(s.panel), h)
 	}}
 }
@@ -54,7 +55,7 @@ func weight(f explain.Finding, replica string) int {
 // paragraph wraps words behind a label.
 func paragraph(label, words string, w int, r role, t cell.Theme) []string {
 	var out []string
-	for i, l := range strings.Split(ansi.Wrap(cell.Clean(words), max(10, w-cell.Width(label)-2), ""), "\n") {
+	for i, l := range strings.Split(ansi.Wrap(words, max(10, w-cell.Width(label)-2), ""), "\n") {
 		head := label
 		if i > 0 {
 			head = cell.Spaces(cell.Width(label))

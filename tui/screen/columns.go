@@ -281,7 +281,7 @@ func shortName(name string) string {
 	for _, prefix := range []string{"NVIDIA ", "GeForce ", "RTX "} {
 		name = strings.TrimPrefix(name, prefix)
 	}
-	return cell.Clean(name)
+	return name
 }
 
 // gather reads one figure of several GPUs: n known ones, their sum and largest.

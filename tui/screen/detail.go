@@ -19,7 +19,7 @@ func (s State) detailLines(w int, t cell.Theme) []string {
 	var out []string
 	row := func(label, words string) {
 		if words != "" {
-			out = append(out, " "+t.Paint(dim, cell.Left(label, 14, t.ASCII))+cell.Cut(cell.Clean(words), w-16, t.ASCII))
+			out = append(out, " "+t.Paint(dim, cell.Left(label, 14, t.ASCII))+cell.Cut(words, w-16, t.ASCII))
 		}
 	}
 	now := s.daemonNow()
@@ -75,7 +75,7 @@ func engineRows(r control.Replica) [][2]string {
 			capacity += fmt.Sprintf(", sessions need %s of it", cell.Percent(float64(r.SessionTokens)/float64(e.KVCapacityTokens)))
 		}
 	}
-	age := fmt.Sprintf("%d running, %d waiting, %.0fs old", e.Running, e.Waiting, e.AgeSeconds)
+	age := fmt.Sprintf("%d running, %d waiting, %.1fs old", e.Running, e.Waiting, e.AgeSeconds)
 	if e.Stale {
 		age += " (stale: placement ignores it)"
 	}

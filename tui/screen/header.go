@@ -69,10 +69,10 @@ func (s State) identityLine(w int, t cell.Theme) string {
 }
 
 func nameFragment(m control.Model) cell.Fragment {
-	name := cell.Clean(m.Alias)
+	name := m.Alias
 	long := name
 	if m.Repo != "" && m.Repo != m.Alias {
-		long += " = " + cell.Clean(m.Repo)
+		long += " = " + m.Repo
 	}
 	if m.DType != "" {
 		long += " " + m.DType
@@ -91,11 +91,11 @@ func shapeFragments(m control.Model) []cell.Fragment {
 	}
 	out := []cell.Fragment{{Long: fmt.Sprintf("dp %d tp %d", m.DP, m.TP), Drop: 5}, {Long: affinity, Role: accent}}
 	if m.Affinity {
-		spill := fmt.Sprintf("spill limit %d", m.SpillLimit)
+		spill := fmt.Sprint(m.SpillLimit)
 		if m.SpillAuto {
 			spill += " (auto)"
 		}
-		out = append(out, cell.Fragment{Long: spill})
+		out = append(out, cell.Fragment{Long: "spill limit " + spill, Tiny: "spill " + spill})
 	}
 	return out
 }
@@ -105,7 +105,7 @@ func (s State) modelHeading(r control.Replica, w int, t cell.Theme) string {
 	status := s.shown().status
 	m, ok := modelOf(status, r)
 	if !ok {
-		return t.Paint(strong, " "+cell.Cut(cell.Clean(r.Model), w-1, t.ASCII))
+		return t.Paint(strong, " "+cell.Cut(r.Model, w-1, t.ASCII))
 	}
 	name := nameFragment(m)
 	name.Role = strong
@@ -161,7 +161,7 @@ func gpuNote(s control.Status) string {
 		return ""
 	}
 	if s.GPUNote != "" {
-		return "GPU data: none (" + cell.Clean(s.GPUNote) + ")"
+		return "GPU data: none (" + s.GPUNote + ")"
 	}
 	for _, m := range s.Models {
 		if m.Device == "cuda" {
@@ -188,5 +188,5 @@ func (s State) banner(w int, t cell.Theme) string {
 	if s.silence() > leaveAfter/2 {
 		words += fmt.Sprintf(" (leaving in %s)", cell.Age(max(0, leaveAfter-s.silence()).Round(time.Second)))
 	}
-	return t.Paint(bad, " "+cell.Cut("! "+cell.Clean(words), w-1, t.ASCII))
+	return t.Paint(bad, " "+cell.Cut("! "+words, w-1, t.ASCII))
 }

@@ -19,8 +19,21 @@ var glossary = [][2]string{
 	{"all", "sums; the largest of KV; HIT and TTFT over all requests, never a mean of means"},
 }
 
-// helpLines tell the keys, from where they are declared, and the columns.
+// helpLines tell the keys, from where they are declared, and the columns; side by side where there is room.
 func helpLines(w int, t cell.Theme) []string {
+	if w < wideWidth {
+		return append(append(keyLines(w, t), ""), columnLines(w, t)...)
+	}
+	left, right := keyLines(w/2-1, t), columnLines(w-w/2, t)
+	h := max(len(left), len(right))
+	left, right = fill(left, h), fill(right, h)
+	for i := range left {
+		left[i] = cell.Left(left[i], w/2, t.ASCII) + right[i]
+	}
+	return left
+}
+
+func keyLines(w int, t cell.Theme) []string {
 	out := []string{t.Paint(strong, " KEYS")}
 	for _, b := range bindings {
 		if b.help == "" {
@@ -30,14 +43,22 @@ func helpLines(w int, t cell.Theme) []string {
 		if b.writes {
 			words += " *"
 		}
-		out = append(out, "  "+t.Paint(accent, cell.Left(b.name(t), 11, t.ASCII))+cell.Cut(words, w-14, t.ASCII))
+		out = append(out, entry(b.name(t), words, w, t))
 	}
-	out = append(out, t.Paint(dim, "  * not with --view. Ctrl-C leaves `top`; in `up` it stops the replicas."), "", t.Paint(strong, " COLUMNS"))
+	return append(out, t.Paint(dim, cell.Cut("  * not with --view. Ctrl-C leaves `top`; in `up` it stops the replicas.", w, t.ASCII)))
+}
+
+func columnLines(w int, t cell.Theme) []string {
+	out := []string{t.Paint(strong, " COLUMNS")}
 	for _, g := range glossary {
-		out = append(out, "  "+t.Paint(accent, cell.Left(g[0], 11, t.ASCII))+cell.Cut(g[1], w-14, t.ASCII))
+		out = append(out, entry(g[0], g[1], w, t))
 	}
 	return append(out, "", t.Paint(strong, " MARKS"),
-		"  "+cell.Left("ready !", 11, t.ASCII)+"something is said about this replica: e explains it",
-		"  "+cell.Left(cell.Unknown, 11, t.ASCII)+"not known, which is not zero",
-		"  "+cell.Left("stale 14s", 11, t.ASCII)+"the engine's figures are that old and decide nothing")
+		entry("ready !", "something is said about this replica: e explains it", w, t),
+		entry(cell.Unknown, "not known, which is not zero", w, t),
+		entry("stale 14s", "the engine's figures are that old and decide nothing", w, t))
+}
+
+func entry(name, words string, w int, t cell.Theme) string {
+	return "  " + t.Paint(accent, cell.Left(name, 11, t.ASCII)) + cell.Cut(words, w-14, t.ASCII)
 }

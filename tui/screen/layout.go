@@ -11,6 +11,8 @@ const (
 	tableWidth          = 80  // below it: one short line per replica
 	wideWidth           = 120 // from it: panels side by side, one sparkline per replica
 	logHeight           = 36  // from it the overview shows the log as well
+	chartHeight         = 52  // from it the token charts as well
+	noticeHeight        = 2   // a rule and a line
 )
 
 // Render draws the state in exactly size.H lines of at most size.W cells.
@@ -44,8 +46,7 @@ func Render(s State, size Size, t cell.Theme) string {
 // mainBody is the table and what stands under it.
 func (s State) mainBody(w, h int, t cell.Theme) []string {
 	out := []string{t.Rule(w)}
-	// The table takes what it needs, but leaves room for at least half of what stands under it.
-	room := min(s.tableHeight(), max(5, h-2-min(8, h/2)))
+	room := min(s.tableHeight(), max(5, h-1-noticeHeight)) // replicas first, then one line of what is wrong
 	if w < tableWidth {
 		out = append(out, s.narrowTable(w, room, t)...)
 	} else {
@@ -68,6 +69,9 @@ func (s State) sections(w, h int, t cell.Theme) []section {
 	}
 	notice := s.noticeSection(w, t)
 	if s.explain {
+		if w < wideWidth {
+			return []section{s.adviceSection(w, t)} // whole sentences need the room
+		}
 		return append([]section{s.adviceSection(w, t)}, s.overview(w, h, t)...)
 	}
 	switch s.panel {
@@ -92,7 +96,11 @@ func (s State) overview(w, h int, t cell.Theme) []section {
 	if w < wideWidth || h < 20 {
 		return []section{s.trendSection(w, t), s.eventsSection(w, false, t)}
 	}
-	out := []section{s.historySection(w, t), s.placementSection(w, t), s.sideBySide(w, t)}
+	out := []section{s.historySection(w, t), s.placementSection(w, t)}
+	if s.size.H >= chartHeight {
+		out = append(out, s.tokensSection(w, t))
+	}
+	out = append(out, s.sideBySide(w, t))
 	if overviewHasLog(s) {
 		out = append(out, s.logSection(w, t))
 	}
@@ -178,13 +186,13 @@ func clip(lines []string, size Size, t cell.Theme) string {
 func (s State) footer(w int, t cell.Theme) string {
 	switch {
 	case s.ask != nil:
-		return t.Paint(warn, " "+cell.Cut(cell.Clean(s.ask.text), w-1, t.ASCII))
+		return t.Paint(warn, " "+cell.Cut(s.ask.text, w-1, t.ASCII))
 	case s.input != nil:
 		what := " filter: "
 		if s.input.logs {
 			what = " search: "
 		}
-		return what + cell.Cut(cell.Clean(s.input.text), w-30, t.ASCII) + "_   enter keep  esc clear"
+		return what + cell.Cut(s.input.text, w-30, t.ASCII) + "_   enter keep  esc clear"
 	}
 	var parts []cell.Fragment
 	for _, b := range bindings {

@@ -15,9 +15,9 @@ func (s State) logSection(w int, t cell.Theme) section {
 		return section{}
 	}
 	return section{min: 3, want: 1 + max(2, len(s.log.lines)), draw: func(h int) []string {
-		out := []string{t.Paint(dim, " LOG "+cell.Clean(r.ID)+"   (l full screen)")}
+		out := []string{t.Paint(dim, " LOG "+r.ID+"   (l full screen)")}
 		for _, l := range s.logTail(r.ID, h-1) {
-			out = append(out, " "+cell.Cut(cell.Clean(l), w-2, t.ASCII))
+			out = append(out, " "+cell.Cut(l, w-2, t.ASCII))
 		}
 		return out
 	}}
@@ -51,7 +51,7 @@ func (s State) logScreen(w, h int, t cell.Theme) []string {
 }
 
 func (s State) logTitle(replica string, found, all, w int, t cell.Theme) string {
-	parts := []cell.Fragment{{Long: "LOG " + cell.Clean(replica), Role: strong}}
+	parts := []cell.Fragment{{Long: "LOG " + replica, Role: strong}}
 	switch {
 	case s.log.follow:
 		parts = append(parts, cell.Fragment{Long: "following", Role: good})
@@ -69,7 +69,7 @@ func (s State) logTitle(replica string, found, all, w int, t cell.Theme) string 
 		parts = append(parts, cell.Fragment{Long: "wrapped"})
 	}
 	if s.log.err != "" {
-		parts = append(parts, cell.Fragment{Long: cell.Clean(s.log.err), Role: bad})
+		parts = append(parts, cell.Fragment{Long: s.log.err, Role: bad})
 	}
 	return cell.Join(w, 2, t, parts...)
 }
@@ -82,7 +82,7 @@ func (s State) logLines(lines []string, w, h int, t cell.Theme) []string {
 	end := max(1, len(lines)-min(s.log.up, len(lines)-1))
 	var out []string
 	for i := end - 1; i >= 0 && len(out) < h; i-- {
-		l := cell.Clean(lines[i])
+		l := lines[i]
 		if !s.log.wrap {
 			out = append(out, " "+cell.Cut(l, w-2, t.ASCII))
 			continue

@@ -1,6 +1,7 @@
 package screen
 
 import (
+	"strings"
 	"time"
 
 	"github.com/lm-warden/warden/supervisor/control"
@@ -12,21 +13,16 @@ import (
 func Once(status control.Status, width, height int, t cell.Theme) string {
 	s := NewState(Top, true, time.Local, status.Now)
 	s, _ = Reduce(s, Told{Message: control.Message{Status: &status}, At: status.Now})
-	if height <= 0 {
-		height = 2 + 1 + s.tableHeight() + 2 + 1
+	fitted := height <= 0
+	if fitted {
+		height = 2 + 1 + s.tableHeight() + noticeHeight
 	}
 	height = max(height, minHeight)
 	s.size = Size{width, height}
-	out := Render(s, Size{width, height + 1}, t)
-	return out[:lastLine(out)] + "\n"
-}
-
-// lastLine is where the last line of text begins, without the line end before it.
-func lastLine(text string) int {
-	for i := len(text) - 1; i >= 0; i-- {
-		if text[i] == '\n' {
-			return i
-		}
+	out := Render(s, Size{width, height + 1}, t) // one more for the footer, which goes
+	out = out[:max(0, strings.LastIndexByte(out, '\n'))]
+	if fitted {
+		out = strings.TrimRight(out, "\n ")
 	}
-	return 0
+	return out + "\n"
 }

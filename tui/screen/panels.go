@@ -34,7 +34,10 @@ var measures = []measure{
 func (s State) trendSection(w int, t cell.Theme) section {
 	return section{min: 2, want: 2, draw: func(int) []string {
 		n := 20
-		if w >= 100 {
+		switch {
+		case w < tableWidth:
+			n = 10
+		case w >= 100:
 			n = 30
 		}
 		one := func(m measure, label int) string {
@@ -87,7 +90,7 @@ func (s State) historySection(w int, t cell.Theme) section {
 		}
 		out := []string{t.Paint(dim, strings.TrimRight(head, " "))}
 		for _, l := range scrolled(lines, s.panelScroll(panelHistory), h-1) {
-			row := cell.Left("   "+cell.Clean(l.ID), label, t.ASCII)
+			row := cell.Left("   "+l.ID, label, t.ASCII)
 			for i, m := range shown {
 				row += s.trend(m, l.ID, n, scales[i], 7, t) + " "
 			}
@@ -123,7 +126,7 @@ func (s State) noticeSection(w int, t cell.Theme) section {
 			if s.flash.failed {
 				r = bad
 			}
-			return []string{t.Paint(r, " "+cell.Cut(cell.Clean(s.flash.text), w-2, t.ASCII))}
+			return []string{t.Paint(r, " "+cell.Cut(s.flash.text, w-2, t.ASCII))}
 		}
 		var extra string
 		if s.filter != "" {
@@ -137,7 +140,7 @@ func (s State) noticeSection(w int, t cell.Theme) section {
 			return []string{extra}
 		}
 		f := found[0]
-		words, r := cell.Clean(f.Short), plain
+		words, r := f.Short, plain
 		if f.Level > explain.Fine {
 			words += " (e explains)"
 		}
@@ -160,9 +163,10 @@ func (s State) hintSection(w int, t cell.Theme) (section, bool) {
 		return section{}, false
 	}
 	lines := []string{
-		" No request yet. Point an agent at it (ANTHROPIC_BASE_URL=" + status.Listen + "), or try:",
-		"   curl " + status.Listen + "/v1/chat/completions -H 'Content-Type: application/json' \\",
-		`     -d '{"model":"` + cell.Clean(status.Models[0].Alias) + `","messages":[{"role":"user","content":"hello"}]}'`,
+		" No request yet. Point an agent at it: ANTHROPIC_BASE_URL=" + status.Listen,
+		"   or try: curl " + status.Listen + "/v1/chat/completions \\",
+		"     -H 'Content-Type: application/json' \\",
+		`     -d '{"model":"` + status.Models[0].Alias + `","messages":[{"role":"user","content":"hello"}]}'`,
 	}
 	for i, l := range lines {
 		lines[i] = cell.Cut(l, w, t.ASCII)
@@ -210,7 +214,7 @@ func (s State) balanceLine(w int, t cell.Theme) string {
 			}
 		}
 	}
-	return t.Paint(r, title) + cell.Cut(cell.Clean(words), w-cell.Width(title), t.ASCII)
+	return t.Paint(r, title) + cell.Cut(words, w-cell.Width(title), t.ASCII)
 }
 
 // reasonOrder is the order in which reasons are told; others follow by name.
@@ -232,7 +236,7 @@ func (s State) placementLine(w int, t cell.Theme) string {
 	if len(rates) > 0 {
 		words += "  |  hits: " + strings.Join(rates, "  ")
 	}
-	return t.Paint(dim, " PLACEMENT   ") + cell.Cut(cell.Clean(words), w-13, t.ASCII)
+	return t.Paint(dim, " PLACEMENT   ") + cell.Cut(words, w-13, t.ASCII)
 }
 
 func reasons[V any](m map[string]V) []string {
@@ -268,8 +272,8 @@ func (s State) eventLines(list []events.Event, w int, t cell.Theme) []string {
 	out := make([]string, 0, len(list))
 	for _, e := range list {
 		who := orElse(e.Replica, "--")
-		head := " " + e.At.In(s.zone).Format("15:04:05") + " " + cell.Left(cell.Clean(who), 3, t.ASCII) + cell.Left(cell.Clean(e.Kind), 9, t.ASCII)
-		body := cell.Cut(cell.Clean(e.Text), w-cell.Width(head), t.ASCII)
+		head := " " + e.At.In(s.zone).Format("15:04:05") + " " + cell.Left(who, 3, t.ASCII) + cell.Left(e.Kind, 9, t.ASCII)
+		body := cell.Cut(e.Text, w-cell.Width(head), t.ASCII)
 		switch e.Kind {
 		case events.KindExited:
 			body = t.Paint(bad, body)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lm-warden/warden/supervisor/control"
 	"github.com/lm-warden/warden/supervisor/events"
+	"github.com/lm-warden/warden/tui/cell"
 	"github.com/lm-warden/warden/tui/explain"
 )
 
@@ -115,6 +116,7 @@ func Reduce(s State, m Msg) (State, Intent) {
 				s.flash.text += " (" + refused.Hint + ")"
 			}
 		}
+		s.flash.text = cell.Clean(s.flash.text)
 		return s, Intent{}
 	}
 	return s, Intent{}
@@ -125,9 +127,9 @@ func linkOf(err error) link {
 	case err == nil:
 		return link{gone: true}
 	case errors.Is(err, control.ErrNoDaemon):
-		return link{err: err.Error(), refuse: true}
+		return link{err: cell.Clean(err.Error()), refuse: true}
 	default:
-		return link{err: err.Error()}
+		return link{err: cell.Clean(err.Error())}
 	}
 }
 
@@ -136,10 +138,10 @@ func (s State) told(m Told) State {
 	s.link = link{}
 	p := s.live
 	if st := m.Message.Status; st != nil {
-		p.status = *st
+		p.status = Clean(*st)
 		p.at = m.At
-		p.history = p.history.add(*st)
-		p.findings = explain.Find(*st)
+		p.history = p.history.add(p.status)
+		p.findings = explain.Find(p.status)
 	}
 	for _, e := range m.Message.Recent {
 		p = p.with(e)
@@ -158,6 +160,7 @@ func (p picture) with(e events.Event) picture {
 		return p
 	}
 	p.seq = e.Seq
+	e = cleanEvent(e)
 	keep := p.events[max(0, len(p.events)-keptEvents+1):]
 	p.events = append(keep[:len(keep):len(keep)], e)
 	return p
@@ -171,9 +174,9 @@ func (s State) logged(m LogLines) State {
 		return s // of a replica that was selected before
 	}
 	if m.Err != nil {
-		s.log.err = m.Err.Error()
+		s.log.err = cell.Clean(m.Err.Error())
 	}
-	lines := append(s.log.lines[:len(s.log.lines):len(s.log.lines)], m.Lines...)
+	lines := append(s.log.lines[:len(s.log.lines):len(s.log.lines)], mapped(m.Lines, cell.Clean)...)
 	s.log.lines = lines[max(0, len(lines)-keptLines):]
 	if !s.log.follow && len(m.Lines) > 0 && s.log.up > 0 {
 		s.log.up = min(s.log.up+len(m.Lines), len(s.log.lines)) // what is read stays in place

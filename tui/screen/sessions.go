@@ -65,13 +65,13 @@ func (s State) sessionLines(list []control.Session, r control.Replica, w int, fu
 		if c.Home != "" && c.Home != r.ID {
 			who = "home " + c.Home + ", spilled"
 		}
-		l := cell.Left(" "+cell.Left(cell.Clean(c.ID), 5, t.ASCII)+" "+cell.Clean(who), 25, t.ASCII) +
+		l := cell.Left(" "+cell.Left(c.ID, 5, t.ASCII)+" "+who, 25, t.ASCII) +
 			cell.Right(cell.Count(float64(c.Turns)), 6, t.ASCII) +
 			cell.Right(cell.Count(float64(c.Tokens)), 7, t.ASCII) +
 			cell.Right(cell.Age(now.Sub(c.LastSeen)), 6, t.ASCII) +
-			cell.Right(ratio(c.CachedShare).s, 5, t.ASCII) + "  " + cell.Left(cell.Clean(c.State), 7, t.ASCII)
+			cell.Right(ratio(c.CachedShare).s, 5, t.ASCII) + "  " + cell.Left(c.State, 7, t.ASCII)
 		if full {
-			l += "  " + cell.Left(cell.Clean(c.Home), 5, t.ASCII) + " " + cell.Clean(c.Reason)
+			l += "  " + cell.Left(c.Home, 5, t.ASCII) + " " + c.Reason
 		}
 		l = strings.TrimRight(cell.Cut(l, w, t.ASCII), " ")
 		if c.State == "idle" {
@@ -92,8 +92,8 @@ func (s State) sessionsSection(w int, t cell.Theme) section {
 	if m, ok := modelOf(s.shown().status, current); ok && len(m.Queue) > 0 {
 		lines = append(lines, t.Paint(warn, " WAITING for a replica: "+cell.Count(float64(len(m.Queue)))))
 		for _, q := range m.Queue[:min(len(m.Queue), 5)] {
-			lines = append(lines, "  "+cell.Right(cell.Count(float64(q.Position)), 3, t.ASCII)+"  "+cell.Left(cell.Clean(q.Session), 8, t.ASCII)+
-				cell.Right(cell.Age(s.daemonNow().Sub(q.Since)), 6, t.ASCII)+"  "+cell.Cut(cell.Clean(q.Why), max(0, w-24), t.ASCII))
+			lines = append(lines, "  "+cell.Right(cell.Count(float64(q.Position)), 3, t.ASCII)+"  "+cell.Left(q.Session, 8, t.ASCII)+
+				cell.Right(cell.Age(s.daemonNow().Sub(q.Since)), 6, t.ASCII)+"  "+cell.Cut(q.Why, max(0, w-24), t.ASCII))
 		}
 	}
 	list := s.sessionList(current)
@@ -120,8 +120,8 @@ func (s State) narrowTable(w, h int, t cell.Theme) []string {
 			mark = t.Paint(accent, ">")
 		}
 		state := stateText(l)
-		row := mark + cell.Left(cell.Clean(l.ID), 5, t.ASCII) + t.Paint(state.role, cell.Left(state.s, stateWidth+1, t.ASCII))
-		if words := Words(l.Replica, s.daemonNow(), w-2-5-stateWidth-1, t); words != "" {
+		row := mark + cell.Left(l.ID, 5, t.ASCII) + t.Paint(state.role, cell.Left(state.s, stateWidth+1, t.ASCII))
+		if words := Words(l.Replica, s.daemonNow(), w-2-5-stateWidth-1, t, true); words != "" {
 			row += words
 		} else {
 			row += cell.Right(count(l.Held).s, 6, t.ASCII)

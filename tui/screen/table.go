@@ -39,17 +39,16 @@ func (s State) table(w, h int, t cell.Theme) []string {
 		body = body[from : from+room]
 	}
 	out = append(out, body...)
-	if len(lines) > 1 {
-		out = append(out, s.sumRow(lines, cols, idW, t))
+	if all := s.shown().status.Replicas; len(all) > 1 {
+		out = append(out, s.sumRow(s.linesOf(all, t), cols, idW, t)) // of all: a filter hides rows, not load
 	}
 	return out
 }
 
 // tableHeight is what table takes when nothing is left out.
 func (s State) tableHeight() int {
-	rows := s.rows()
-	n := 1 + len(rows)
-	if len(rows) > 1 {
+	n := 1 + max(1, len(s.rows()))
+	if len(s.shown().status.Replicas) > 1 {
 		n++
 	}
 	if models := len(s.shown().status.Models); models > 1 {
@@ -58,14 +57,17 @@ func (s State) tableHeight() int {
 	return n
 }
 
-func (s State) tableLines(t cell.Theme) []line {
+func (s State) tableLines(t cell.Theme) []line { return s.linesOf(s.rows(), t) }
+
+// linesOf joins replicas with their GPUs and with what is said about them.
+func (s State) linesOf(rows []control.Replica, t cell.Theme) []line {
 	p := s.shown()
 	byIndex := map[int]control.GPU{}
 	for _, g := range p.status.GPUs {
 		byIndex[g.Index] = g
 	}
 	var out []line
-	for _, r := range s.rows() {
+	for _, r := range rows {
 		l := line{Replica: r, ascii: t.ASCII, stale: r.Engine != nil && r.Engine.Stale, waits: p.waits(r.ID)}
 		for _, i := range r.GPUs {
 			if g, ok := byIndex[i]; ok {
@@ -146,13 +148,13 @@ func (s State) tableBody(lines []line, cols []column, idW, w int, t cell.Theme) 
 
 func (s State) row(l line, selected bool, cols []column, idW, w int, t cell.Theme) string {
 	mark := " "
-	id := cell.Left(cell.Clean(l.ID), idW, t.ASCII)
+	id := cell.Left(l.ID, idW, t.ASCII)
 	if selected {
 		mark, id = t.Paint(accent, ">"), t.Paint(accent, id)
 	}
 	state := stateText(l)
 	head := mark + id + " " + t.Paint(state.role, cell.Left(state.s, stateWidth, t.ASCII))
-	if words := Words(l.Replica, s.daemonNow(), w-1-idW-1-stateWidth, t); words != "" {
+	if words := Words(l.Replica, s.daemonNow(), w-1-idW-1-stateWidth, t, true); words != "" {
 		return head + words
 	}
 	return head + strings.TrimRight(s.figures(l, cols, t), " ")
@@ -210,8 +212,15 @@ func stateText(l line) text {
 	}
 }
 
-// Words stand in place of the figures while a replica does not serve normally; "" where figures are to be shown.
-func Words(r control.Replica, now time.Time, w int, t cell.Theme) string {
+// Words stand in place of the figures while a replica does not serve normally; "" where figures are to be shown. With
+// keys they name the dashboard's keys that help.
+func Words(r control.Replica, now time.Time, w int, t cell.Theme, keys bool) string {
+	key := func(s string) string {
+		if keys {
+			return s
+		}
+		return ""
+	}
 	switch r.State {
 	case control.StateStarting, control.StateWarming:
 		return startingWords(r, now, w, t)
@@ -225,9 +234,9 @@ func Words(r control.Replica, now time.Time, w int, t cell.Theme) string {
 		if r.NextRetry.After(now) {
 			retry = "retry in " + cell.Age(r.NextRetry.Sub(now).Round(time.Second))
 		}
-		return sentence(w, t, bad, causeOf(r), retry, "l: last lines")
+		return sentence(w, t, bad, causeOf(r), retry, key("l: last lines"))
 	case control.StateParked:
-		return sentence(w, t, bad, "gave up: "+causeOf(r), "R: try again", "l: why")
+		return sentence(w, t, bad, "gave up: "+causeOf(r), key("R: try again"), key("l: why"))
 	case control.StateStuck:
 		return sentence(w, t, bad, orElse(r.Note, "its processes cannot be ended"), "its GPU is set aside")
 	case control.StatePending, control.StateWaitingGPU, control.StateStopping, control.StateStopped:
@@ -256,7 +265,7 @@ func sentence(w int, t cell.Theme, r role, parts ...string) string {
 	var known []string
 	for _, p := range parts {
 		if p != "" {
-			known = append(known, cell.Clean(p))
+			known = append(known, p)
 		}
 	}
 	if len(known) == 0 {
@@ -291,7 +300,7 @@ func startingWords(r control.Replica, now time.Time, w int, t cell.Theme) string
 			detail = orElse(p.Detail, fmt.Sprintf("%d of %d", p.Done, p.Total))
 		}
 	}
-	left := " " + cell.Left(cell.Clean(name), 9, t.ASCII) + " "
+	left := " " + cell.Left(name, 9, t.ASCII) + " "
 	right := "  " + cell.Right(elapsed, 14, t.ASCII)
 	room := w - cell.Width(left) - cell.Width(right)
 	if bar != "" && room-cell.Width(bar)-1 >= 10 {
@@ -300,7 +309,7 @@ func startingWords(r control.Replica, now time.Time, w int, t cell.Theme) string
 	} else {
 		bar = ""
 	}
-	return t.Paint(warn, left) + cell.Left(cell.Clean(detail), room, t.ASCII) + t.Paint(warn, bar) + t.Paint(dim, right)
+	return t.Paint(warn, left) + cell.Left(detail, room, t.ASCII) + t.Paint(warn, bar) + t.Paint(dim, right)
 }
 
-func quote(s string) string { return `"` + cell.Clean(s) + `"` }
+func quote(s string) string { return `"` + s + `"` }

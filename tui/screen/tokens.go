@@ -67,7 +67,7 @@ func (s State) tokenCharts(lines []line, w, rows int, t cell.Theme) []string {
 			case 0:
 				label = cell.Right(cell.Count(scale), chartLabel-2, t.ASCII)
 			case rows - 1:
-				label = " " + cell.Clean(l.ID)
+				label = " " + l.ID
 			}
 			out = append(out, strings.TrimRight(cell.Left(label, chartLabel, t.ASCII)+row+"  "+facts[j], " "))
 		}
@@ -125,7 +125,7 @@ func (s State) tokenBars(lines []line, w int, t cell.Theme) []string {
 	room := max(10, w-chartLabel-facts)
 	var out []string
 	for _, l := range lines {
-		label := cell.Left(" "+cell.Clean(l.ID), chartLabel, t.ASCII)
+		label := cell.Left(" "+l.ID, chartLabel, t.ASCII)
 		p := l.PromptTokens
 		if p == nil {
 			out = append(out, label+cell.Unknown)
