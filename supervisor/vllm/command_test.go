@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lm-warden/warden/supervisor"
+	"github.com/lm-warden/warden/supervisor/vllm/tiny"
 )
 
 func TestCommandArgv(t *testing.T) {
@@ -188,6 +189,8 @@ func TestCheckArgs(t *testing.T) {
 		{"--model-loader-extra-config", "{}", "--model-impl", "auto", "--tokenizer", "--port"[2:]},
 		{"--device-memory-utilization", "0.8", "--kv-transfer-config.kv_port", "14579"},
 		{"-cc", "{}", "-q", "awq", "--", "x"},
+		tiny.Args(),
+		tiny.HeavyArgs(),
 	} {
 		if err := CheckArgs(ok); err != nil {
 			t.Errorf("CheckArgs(%q) = %v", ok, err)

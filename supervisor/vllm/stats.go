@@ -1,6 +1,9 @@
 package vllm
 
 import (
+	"bufio"
+	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -40,8 +43,12 @@ const (
 // ParseStats reads one /metrics answer. Metrics that this version lacks stay
 // zero; several engines behind one address are added up (KVUsed: their mean).
 func (e *Engine) ParseStats(r io.Reader, at time.Time) (supervisor.EngineStats, error) {
+	text, err := relevant(io.LimitReader(r, maxMetrics))
+	if err != nil {
+		return supervisor.EngineStats{}, fmt.Errorf("the engine's /metrics cannot be read: %w", err)
+	}
 	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(io.LimitReader(r, maxMetrics))
+	families, err := parser.TextToMetricFamilies(text)
 	if err != nil {
 		return supervisor.EngineStats{}, fmt.Errorf("the engine's /metrics cannot be read: %w", err)
 	}
@@ -64,6 +71,44 @@ func (e *Engine) ParseStats(r io.Reader, at time.Time) (supervisor.EngineStats, 
 	}
 	s.KVCapacityTokens, s.BlockSize = f.cacheConfig()
 	return s, nil
+}
+
+// wanted are the sample and family names that ParseStats looks at.
+var wanted = func() map[string]bool {
+	set := map[string]bool{nameCacheConfig: true, nameIterations: true, nameIterations + "_count": true}
+	for _, names := range [][]string{
+		nameRunning, nameWaiting, nameKVUsed, namePrefixQueries, namePrefixHits, nameExternalQueries, nameExternalHits,
+		namePrompt, nameGeneration, namePreemptions,
+	} {
+		for _, n := range names {
+			set[n], set[n+"_total"] = true, true
+		}
+	}
+	return set
+}()
+
+// relevant keeps the lines of wanted metrics. Every replica is asked every
+// second, and parsing all of an answer, mostly histogram buckets, costs ten
+// times as much as reading what is left.
+func relevant(r io.Reader) (io.Reader, error) {
+	var kept bytes.Buffer
+	sc := bufio.NewScanner(r)
+	sc.Buffer(nil, 1<<20) // cache_config_info carries some kilobytes of labels
+	for sc.Scan() {
+		line := sc.Bytes()
+		name := bytes.TrimPrefix(line, []byte("# TYPE "))
+		if end := bytes.IndexAny(name, "{ \t"); end >= 0 {
+			name = name[:end]
+		}
+		switch {
+		case wanted[string(name)]:
+			kept.Write(line)
+			kept.WriteByte('\n')
+		case bytes.HasPrefix(line, []byte("<")):
+			return nil, errors.New("the answer is a page, not metrics")
+		}
+	}
+	return &kept, sc.Err()
 }
 
 type metrics map[string]*dto.MetricFamily

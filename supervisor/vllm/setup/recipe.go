@@ -153,7 +153,7 @@ func verifyStep(ctx context.Context, b *build, line func(string)) (string, error
 	bin := filepath.Join(b.dir, "bin")
 	version, err := b.ask(ctx, line, filepath.Join(bin, "vllm"), "--version")
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("the installed vLLM does not start: run `warden setup --fresh`: %w", err)
 	}
 	if !strings.HasPrefix(version, b.o.Version) {
 		return "", fmt.Errorf("`vllm --version` says %q instead of %s: run `warden setup --fresh`", version, b.o.Version)

@@ -155,6 +155,8 @@ func explain(tail []string) string {
 		return "free some room on that disk, then run `warden setup` again"
 	case strings.Contains(all, "No matching distribution found"), strings.Contains(all, "No solution found"):
 		return "the package index has no such version for this Python and machine: check --version, or `pip config list`"
+	case strings.Contains(all, "Failed to infer device type"):
+		return "vLLM sees no GPU: check that `nvidia-smi` shows one, then run `warden setup` again; without a GPU use --device cpu"
 	case strings.Contains(all, "Temporary failure in name resolution"), strings.Contains(all, "Network is unreachable"),
 		strings.Contains(all, "Connection refused"), strings.Contains(all, "error sending request"):
 		return "the package index cannot be reached: check the network or `pip config list`, then run `warden setup` again"

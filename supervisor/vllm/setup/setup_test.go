@@ -295,7 +295,6 @@ func TestSetupRefuses(t *testing.T) {
 		"no python":      {want: "no usable Python on PATH"},
 		"named python":   {change: func(_ *testing.T, o *Options) { o.Python = "/nowhere/python3" }, want: "/nowhere/python3 cannot be used"},
 		"no libnuma": {programs: []string{"python3.11"}, change: func(_ *testing.T, o *Options) {
-			o.Exists = exists
 			o.Exists = func(p string) bool { return !strings.Contains(p, "numa") && exists(p) }
 		}, want: "apt install libnuma1"},
 		"foreign content": {programs: []string{"python3.11"}, change: foreign, want: "was not made by warden setup"},
