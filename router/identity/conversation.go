@@ -34,18 +34,12 @@ type conversation struct {
 // turns is the number of turns in the latest request.
 func (c *conversation) turns() int { return c.base + len(c.values) }
 
-// value is the hash of the history up to turn i, if that is still kept.
-func (c *conversation) value(i int) (uint64, bool) {
-	if i < c.base || i >= c.turns() {
-		return 0, false
-	}
-	return c.values[i-c.base], true
-}
-
-// last is the hash of the whole latest request.
+// last is the hash of the whole latest request, 0 when none was readable.
 func (c *conversation) last() uint64 {
-	v, _ := c.value(c.turns() - 1)
-	return v
+	if len(c.values) == 0 {
+		return 0
+	}
+	return c.values[len(c.values)-1]
 }
 
 // shared is the number of leading turns that a request has in common with the

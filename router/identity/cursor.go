@@ -27,7 +27,6 @@ type span struct{ start, end int }
 func (s span) empty() bool          { return s.end <= s.start }
 func (s span) of(src []byte) []byte { return src[s.start:s.end] }
 func (c *cursor) fail()             { c.bad, c.pos = true, len(c.src) }
-func (c *cursor) done() bool        { return c.pos >= len(c.src) }
 func isSpace(b byte) bool           { return b == ' ' || b == '\n' || b == '\t' || b == '\r' }
 func isLiteral(b byte) bool {
 	return b >= '0' && b <= '9' || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' ||
