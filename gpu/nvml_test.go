@@ -451,7 +451,11 @@ func TestChildKilledAndRecovery(t *testing.T) {
 	state := gputest.NewState(t, gputest.A4000s(1)...)
 	child, pids := start(t, "serve", gputest.Build(t), state, ChildOptions{})
 	detect(t, child)
-	if err := syscall.Kill(<-pids, syscall.SIGKILL); err != nil {
+	pid := <-pids
+	if group, err := syscall.Getpgid(pid); err != nil || group != pid {
+		t.Errorf("the child is in process group %d (%v): a Ctrl-C for warden would reach it", group, err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	until(t, func() error {
