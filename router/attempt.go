@@ -81,7 +81,7 @@ func (x *exchange) engineRefused(p place, resp *http.Response) (again bool) {
 	a := &answer{resp.StatusCode, resp.Header, body}
 	switch {
 	case resp.StatusCode >= 500 && dialect.EngineDead(body):
-		return x.brokeOff(p, fmt.Errorf("replica %s: its engine is dead", p.up.id))
+		return x.brokeOff(p, p.up.dead())
 	case resp.StatusCode == http.StatusServiceUnavailable:
 		// Back-pressure (--max-num-queued-reqs) or the beginning of a
 		// shutdown; no sign of a fault.

@@ -95,16 +95,11 @@ func (r *patientReader) Read(to []byte) (int, error) {
 	return r.Reader.Read(to)
 }
 
-// readBody reads the request's body and lifts the deadline again: the server
-// goes on reading to notice that the client leaves.
+// readBody reads the request's body, until the client has stalled or the
+// Router is closed. net/http lifts the deadline once it has all been read.
 func (x *exchange) readBody() (*payload, *refusal) {
 	patient := &patientReader{Reader: x.req.Body, ctx: x.ctx, control: x.control, patience: x.router.opts.IdleTimeout}
-	stop := context.AfterFunc(x.ctx, func() { _ = x.control.SetReadDeadline(time.Now()) })
-	defer func() {
-		if stop() {
-			_ = x.control.SetReadDeadline(time.Time{})
-		}
-	}()
+	defer context.AfterFunc(x.ctx, func() { _ = x.control.SetReadDeadline(time.Now()) })()
 	return readBody(x.req, patient, x.router.opts.MaxBody, &x.router.bodies)
 }
 

@@ -46,20 +46,27 @@ type event struct {
 	fields  map[string]string
 }
 
-// Bounds of what is remembered per model.
+// Bounds of what is remembered per model, unless its settings say otherwise;
+// the first is that of placement.
 const (
-	maxConversations = 10_000 // as many as placement knows by default
+	maxConversations = 10_000
 	maxPins          = 10_000
 )
 
-func newDeployment(r *Router, alias string) *deployment {
+// newDeployment makes the deployment of m's alias; configure gives it the rest.
+// The bounds on conversations are those of its first configuration.
+func newDeployment(r *Router, m Model) *deployment {
+	known := m.Placement.MaxSessions
+	if known <= 0 {
+		known = maxConversations
+	}
 	return &deployment{
-		router: r, alias: alias,
+		router: r, alias: m.Alias,
 		placer:    placement.New(placement.Config{}),
 		turns:     map[uint64]*turn{},
 		upstreams: map[ReplicaID]*upstream{},
-		index:     identity.NewIndex(identity.Limits{Conversations: maxConversations}),
-		talks:     newLRU[identity.Key, *conversation](maxConversations),
+		index:     identity.NewIndex(identity.Limits{Conversations: known, Idle: m.Placement.SessionTTL}),
+		talks:     newLRU[identity.Key, *conversation](known),
 		pins:      newLRU[string, pin](maxPins),
 		stats:     newStats(time.Now()),
 	}
@@ -111,7 +118,7 @@ func (d *deployment) arrive(who identity.Identity, scan *identity.Body, arrived 
 	defer d.unlock()
 	d.turns[t.id] = t
 	if d.closed {
-		d.refuse(t, placement.Reject{TurnID: t.id, Why: whyClosed, RetryAfter: 5 * time.Second})
+		d.refuse(t, placement.Reject{TurnID: t.id, Why: whyClosed})
 		return t
 	}
 	if !d.pinned(who, &ask) {
@@ -305,7 +312,7 @@ func (d *deployment) shut() {
 		return
 	}
 	d.closed = true
-	d.refuseWaiting(placement.Reject{Why: whyClosed, RetryAfter: 5 * time.Second})
+	d.refuseWaiting(placement.Reject{Why: whyClosed})
 	if d.wake != nil {
 		d.wake.Stop()
 	}

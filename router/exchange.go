@@ -93,13 +93,18 @@ func newRequestID() string { return fmt.Sprintf("req_%016x%016x", rand.Uint64(),
 // serveEngine is the path of every request that an engine answers.
 func (r *Router) serveEngine(x *exchange) {
 	if !r.enter() {
-		x.refuse(rejected(placement.Reject{Why: whyClosed, RetryAfter: 5 * time.Second}, "warden"))
+		x.refuse(rejected(placement.Reject{Why: whyClosed}, "warden"))
 		return
 	}
 	defer r.leave()
 	ctx, cancel := context.WithCancel(x.req.Context())
 	defer cancel()
-	defer context.AfterFunc(r.ctx, cancel)()
+	defer context.AfterFunc(r.ctx, func() {
+		cancel()
+		// A write to a client that does not read would go on until its own
+		// deadline; one second is enough to say that we close.
+		_ = x.control.SetWriteDeadline(time.Now().Add(time.Second))
+	})()
 	x.ctx = ctx
 
 	payload, refused := x.readBody()
@@ -204,14 +209,19 @@ func (x *exchange) refuseTurn(reject placement.Reject) {
 // cut ends an exchange whose context has ended: the client left, or the Router
 // is being closed, in which case the client is still there to be told.
 func (x *exchange) cut() {
-	x.record.Aborted = true
-	switch {
-	case x.req.Context().Err() != nil:
-	case x.committed:
-		panic(http.ErrAbortHandler)
-	default:
-		x.refuse(rejected(placement.Reject{Why: whyClosed, RetryAfter: 5 * time.Second}, "warden"))
+	if x.req.Context().Err() != nil || x.committed {
+		x.abort()
 	}
+	x.record.Aborted = true
+	x.refuse(rejected(placement.Reject{Why: whyClosed}, "warden"))
+}
+
+// abort ends the handler and the connection. Returning instead would make
+// net/http end the answer properly: a client that is not gone after all would
+// take half an answer, or none, for a whole one.
+func (x *exchange) abort() {
+	x.record.Aborted = true
+	panic(http.ErrAbortHandler)
 }
 
 // end settles the accounts, exactly once, whatever happened before.

@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -381,4 +382,51 @@ func TestServerLimits(t *testing.T) {
 	if s.ReadHeaderTimeout != 10*time.Second || s.MaxHeaderBytes != 64<<10 || s.Protocols.HTTP2() || s.Protocols.UnencryptedHTTP2() {
 		t.Errorf("limits: %+v", s)
 	}
+}
+
+// Forms of a request line that say something else than their path.
+func TestRequestLines(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		f := newFixture(t, setup{engines: 1})
+		for _, c := range []struct{ name, head, want string }{
+			{"plain", "GET /v1/models HTTP/1.1\r\nHost: localhost\r\n", "200"},
+			{"absolute form", "GET http://localhost/v1/models HTTP/1.1\r\nHost: localhost\r\n", "404"},
+			{"absolute form of another host", "GET http://evil.example/v1/models HTTP/1.1\r\nHost: localhost\r\n", "403"},
+			{"tunnel", "CONNECT localhost:80 HTTP/1.1\r\nHost: localhost:80\r\n", "404"},
+			{"asterisk", "OPTIONS * HTTP/1.1\r\nHost: localhost\r\n", "404"},
+			{"two hosts", "GET /v1/models HTTP/1.1\r\nHost: localhost\r\nHost: evil\r\n", "400"},
+			{"no host", "GET /v1/models HTTP/1.1\r\n", "400"},
+			{"no host, old", "GET /v1/models HTTP/1.0\r\n", "403"},
+			{"two lengths", "POST /v1/models HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n", "400"},
+			{"unknown transfer encoding", "POST /v1/models HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: xchunked\r\n", "501"},
+			{"folded header", "GET /v1/models HTTP/1.1\r\nHost: localhost\r\nX-A: 1\r\n 2\r\n", "200"},
+			{"space before the colon", "GET /v1/models HTTP/1.1\r\nHost: localhost\r\nX-A : 1\r\n", "400"},
+		} {
+			conn, err := f.net.dial(t.Context(), "warden")
+			if err != nil {
+				t.Fatal(err)
+			}
+			go func() { _, _ = fmt.Fprint(conn, c.head+"Connection: close\r\n\r\n") }()
+			answer, _ := io.ReadAll(conn)
+			conn.Close()
+			if status, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(string(answer), "HTTP/1.1 "), "HTTP/1.0 "), " "); status != c.want {
+				t.Errorf("%s: %.60q, want %s", c.name, answer, c.want)
+			}
+		}
+	})
+}
+
+func FuzzHostName(f *testing.F) {
+	for _, h := range []string{"localhost:8000", "[::1]:80", "a@b", "x/../y", ":80", "LOCALHOST.", "127.0.0.1"} {
+		f.Add(h)
+	}
+	f.Fuzz(func(t *testing.T, host string) {
+		name := hostName(host)
+		if strings.ContainsAny(name, "/@?# \t") || name != strings.ToLower(name) {
+			t.Errorf("%q became %q", host, name)
+		}
+		if name != "" && !strings.Contains(strings.ToLower(host), strings.TrimSuffix(name, ".")) && !strings.Contains(host, "%") {
+			t.Errorf("%q became %q, which it does not contain", host, name)
+		}
+	})
 }

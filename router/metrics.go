@@ -9,6 +9,10 @@ import (
 	"github.com/lm-warden/warden/router/placement"
 )
 
+// statusClientLeft is what nginx and Caddy count a client as that left before
+// any answer was sent.
+const statusClientLeft = 499
+
 // ttftBuckets are vLLM's own, so that both histograms overlay
 // (vllm/v1/metrics/loggers.py).
 func ttftBuckets() []float64 {
@@ -25,7 +29,7 @@ type metrics struct {
 	places    *prometheus.CounterVec
 	prefix    *prometheus.CounterVec
 	retries   *prometheus.CounterVec
-	gauges    []*prometheus.Desc
+	current   []*prometheus.Desc // what Collect reads from the deployments
 	inFlight  *prometheus.Desc
 	sessions  *prometheus.Desc
 	tokens    *prometheus.Desc
@@ -42,7 +46,7 @@ func newMetrics() *metrics {
 		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: ttftBuckets()}, []string{"model", "reason"})
 	}
 	m := &metrics{
-		requests: counter("warden_requests_total", "Requests ended, by the status sent; 0 is a client that left before any.", "model", "replica", "code"),
+		requests: counter("warden_requests_total", "Requests ended, by the status sent; 499 is a client that left before any.", "model", "replica", "code"),
 		ttfb:     histogram("warden_time_to_first_byte_seconds", "Time from the request to the first byte of its answer."),
 		ttft:     histogram("warden_time_to_first_token_seconds", "Time from the request to the first token of a streamed answer."),
 		placing: prometheus.NewHistogram(prometheus.HistogramOpts{
@@ -53,17 +57,17 @@ func newMetrics() *metrics {
 		prefix:  counter("warden_prefix_tokens_total", "Prompt tokens as the engines measured them: hit was cached, miss was computed.", "model", "reason", "result"),
 		retries: counter("warden_retries_total", "Attempts that failed before the client saw anything, by cause.", "model", "cause"),
 	}
-	gauge := func(name, help string, labels ...string) *prometheus.Desc {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		d := prometheus.NewDesc(name, help, labels, nil)
-		m.gauges = append(m.gauges, d)
+		m.current = append(m.current, d)
 		return d
 	}
-	m.inFlight = gauge("warden_requests_in_flight", "Turns placed on a replica whose last byte has not been sent.", "model", "replica")
-	m.sessions = gauge("warden_sessions", "Conversations: sticky live on the replica, spilled were served there last but live elsewhere.", "model", "replica", "kind")
-	m.tokens = gauge("warden_session_tokens", "KV tokens that the active conversations of a replica need.", "model", "replica")
-	m.capacity = gauge("warden_kv_capacity_tokens", "KV tokens that a replica has room for.", "model", "replica")
-	m.waiting = gauge("warden_requests_waiting", "Turns that wait for a place.", "model")
-	m.homesLost = gauge("warden_homes_lost_total", "Conversations whose home ended.", "model")
+	m.inFlight = desc("warden_requests_in_flight", "Turns placed on a replica whose last byte has not been sent.", "model", "replica")
+	m.sessions = desc("warden_sessions", "Conversations: sticky live on the replica, spilled were served there last but live elsewhere.", "model", "replica", "kind")
+	m.tokens = desc("warden_session_tokens", "KV tokens that the active conversations of a replica need.", "model", "replica")
+	m.capacity = desc("warden_kv_capacity_tokens", "KV tokens that a replica has room for.", "model", "replica")
+	m.waiting = desc("warden_requests_waiting", "Turns that wait for a place.", "model")
+	m.homesLost = desc("warden_homes_lost_total", "Conversations whose home ended.", "model")
 	return m
 }
 
@@ -77,7 +81,11 @@ func (m *metrics) retried(model, cause string) { m.retries.WithLabelValues(model
 
 // finished counts one request that reached placement.
 func (m *metrics) finished(rec *Record) {
-	m.requests.WithLabelValues(rec.Model, string(rec.Replica), strconv.Itoa(rec.Status)).Inc()
+	code := rec.Status
+	if code == 0 {
+		code = statusClientLeft
+	}
+	m.requests.WithLabelValues(rec.Model, string(rec.Replica), strconv.Itoa(code)).Inc()
 	reason := string(rec.Reason)
 	if !rec.FirstByte.IsZero() {
 		m.ttfb.WithLabelValues(rec.Model, reason).Observe(rec.FirstByte.Sub(rec.Arrived).Seconds())
@@ -101,7 +109,7 @@ func (r *Router) Describe(to chan<- *prometheus.Desc) {
 	for _, c := range r.metrics.collectors() {
 		c.Describe(to)
 	}
-	for _, d := range r.metrics.gauges {
+	for _, d := range r.metrics.current {
 		to <- d
 	}
 }

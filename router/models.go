@@ -63,7 +63,7 @@ func (r *Router) SetModels(models []Model) error {
 		}
 		d := old.alias(m.Alias)
 		if d == nil {
-			d = newDeployment(r, m.Alias)
+			d = newDeployment(r, m)
 		}
 		next.deployments = append(next.deployments, d)
 		for _, name := range m.names() {

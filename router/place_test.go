@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lm-warden/warden/router/dialect"
+	"github.com/lm-warden/warden/router/identity"
 	"github.com/lm-warden/warden/router/placement"
 )
 
@@ -165,7 +167,7 @@ func TestHeldWhileReplicasStart(t *testing.T) {
 		if err := f.router.SetReplicas(testModel, starting); err != nil {
 			t.Fatal(err)
 		}
-		if r := <-done; r.status != 200 || time.Since(began) != 200*time.Second {
+		if r := <-done; r.body != helloBody || time.Since(began) != 200*time.Second {
 			t.Errorf("after %v: %d %s", time.Since(began), r.status, r.body)
 		}
 	})
@@ -240,8 +242,8 @@ func TestOnlyReplicaRestartsInAWink(t *testing.T) {
 		if err := f.router.SetReplicas(testModel, []Replica{{ID: "r0", Generation: 2, Address: "mem:r0", Accepting: true}}); err != nil {
 			t.Fatal(err)
 		}
-		if r := <-done; r.status != 200 {
-			t.Errorf("%d %s", r.status, r.body)
+		if r := <-done; r.body != helloBody {
+			t.Errorf("%d %q %v", r.status, r.body, r.err)
 		}
 	})
 }
@@ -477,4 +479,71 @@ func TestExactStreamsAreLeftAlone(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A replica that refuses connections is tried once a second, not once a turn.
+func TestDeadReplicaIsLeftAlone(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		f := newFixture(t, setup{engines: 2})
+		f.engine("r0").kill()
+		for i := range 10 {
+			f.chat(fmt.Sprint("s", i))
+		}
+		if n := len(f.noted(&f.failures)); n != 1 {
+			t.Errorf("10 turns met the dead replica %d times", n)
+		}
+		elapse(connectPause)
+		for i := range 10 {
+			f.chat(fmt.Sprint("t", i))
+		}
+		if n := len(f.noted(&f.failures)); n != 2 {
+			t.Errorf("a second later it was met %d times in all, want 2", n)
+		}
+	})
+}
+
+// A fork has another id and the same history: it begins where that is warm.
+func TestForkBeginsWhereItsHistoryIs(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		f := newFixture(t, setup{engines: 4})
+		long := strings.Repeat("a long description of the task ", 400)
+		ask := func(session, more string) (replica, reason string) {
+			r := f.post("/v1/chat/completions", fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":%q}%s]}`, testModel, long, more), "X-Session-Id", session)
+			return r.header.Get("X-Warden-Replica"), r.header.Get("X-Warden-Reason")
+		}
+		history := `,{"role":"assistant","content":"yes"},{"role":"user","content":"go on"}`
+		for i := range 4 { // the fork is of the fourth: no tie-break leads there
+			f.chat(fmt.Sprint("other", i))
+		}
+		ask("parent", "")
+		home, _ := ask("parent", history)
+		for _, fork := range []string{"fork1", "fork2"} {
+			if replica, reason := ask(fork, history+`,{"role":"assistant","content":"ok"},{"role":"user","content":"`+fork+`"}`); replica != home || reason != "inherit" {
+				t.Errorf("%s: %s on %s, the history is on %s", fork, reason, replica, home)
+			}
+		}
+	})
+}
+
+func TestOutcomes(t *testing.T) {
+	measured := dialect.Usage{PromptTokens: 100, CachedTokens: 80, OutputTokens: 5}
+	none := dialect.Usage{PromptTokens: -1, CachedTokens: -1, OutputTokens: -1}
+	for _, c := range []struct {
+		name   string
+		record Record
+		want   placement.Outcome
+		ending identity.Ending
+	}{
+		{"answered", Record{Status: 200, Usage: measured, Finish: "stop"},
+			placement.Outcome{PromptTokens: 100, CachedTokens: 80, OutputTokens: 5, FinishClass: "stop"}, identity.Done},
+		{"not measured", Record{Status: 200, Usage: none}, placement.Outcome{CachedTokens: -1}, identity.Done},
+		// What an engine refused has left no trace in its cache.
+		{"refused by the engine", Record{Status: 400, Usage: none}, placement.Outcome{CachedTokens: -1, Failed: true}, identity.Failed},
+		{"broken", Record{Status: 200, Failed: true, Usage: none}, placement.Outcome{CachedTokens: -1, Failed: true}, identity.Failed},
+		{"client left", Record{Aborted: true, Usage: none}, placement.Outcome{CachedTokens: -1, Aborted: true}, identity.Aborted},
+	} {
+		if got := outcome(&c.record); got != c.want || ending(&c.record) != c.ending {
+			t.Errorf("%s: %+v, ending %d", c.name, got, ending(&c.record))
+		}
+	}
 }

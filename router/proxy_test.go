@@ -239,10 +239,12 @@ func TestDisconnectCancelsTheEngine(t *testing.T) {
 		name   string
 		body   string
 		answer func(w http.ResponseWriter)
+		header []string
 	}{
-		{"stream", streamBody("x"), func(w http.ResponseWriter) { stream(w).send(chunk("hi")) }},
-		{"stream before the first token", streamBody("x"), func(w http.ResponseWriter) { stream(w) }},
-		{"unstreamed", chatBody("x"), func(http.ResponseWriter) {}},
+		{"stream", streamBody("x"), func(w http.ResponseWriter) { stream(w).send(chunk("hi")) }, nil},
+		{"stream before the first token", streamBody("x"), func(w http.ResponseWriter) { stream(w) }, nil},
+		{"unstreamed", chatBody("x"), func(http.ResponseWriter) {}, nil},
+		{"packed", zipped(t, chatBody("x")), func(http.ResponseWriter) {}, []string{"Content-Encoding", "gzip"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
@@ -254,7 +256,7 @@ func TestDisconnectCancelsTheEngine(t *testing.T) {
 					cancelled <- time.Now()
 				})
 				ctx, leave := context.WithCancel(t.Context())
-				go f.do(f.request(ctx, "POST", "/v1/chat/completions", c.body))
+				go f.do(f.request(ctx, "POST", "/v1/chat/completions", c.body, c.header...))
 				soon()
 				if held, _ := f.router.Work("r0"); held != 1 {
 					t.Fatalf("%d held before the client leaves", held)
@@ -430,6 +432,32 @@ func TestEveryEngineFull(t *testing.T) {
 		}
 		if got := f.noted(&f.failures); len(got) != 0 {
 			t.Errorf("a full engine was taken for a broken one: %v", got)
+		}
+	})
+}
+
+// A client that hangs up at the end marker, before the engine has closed the
+// stream, has had its whole answer.
+func TestHangingUpAtTheEndIsNoAbort(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		f := newFixture(t, setup{engines: 1})
+		f.engine("r0").set(func(w http.ResponseWriter, req *http.Request) {
+			stream(w).finish()
+			<-req.Context().Done()
+		})
+		ctx, leave := context.WithCancel(t.Context())
+		resp, err := f.client.Do(f.request(ctx, "POST", "/v1/chat/completions", streamBody("x")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(resp.Body, make([]byte, len(finishChunk+usageChunk+doneEvent))); err != nil {
+			t.Fatal(err)
+		}
+		leave()
+		_ = resp.Body.Close()
+		soon()
+		if rec := f.finished(); len(rec) != 1 || rec[0].Aborted || rec[0].Failed || rec[0].Usage.CachedTokens != 80 || rec[0].Finish != "stop" {
+			t.Errorf("records: %+v", rec)
 		}
 	})
 }

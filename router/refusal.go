@@ -43,8 +43,8 @@ func rejected(a placement.Reject, model string) refusal {
 		status = http.StatusServiceUnavailable
 		message = "no replica of " + model + " is running and none is starting; `warden status` says why"
 	case whyClosed:
-		status = http.StatusServiceUnavailable
-		message = model + " is being shut down"
+		return refusal{Error: dialect.Error{Status: http.StatusServiceUnavailable, Code: string(a.Why),
+			Message: model + " is being shut down"}, retryAfter: closedRetry, close: true}
 	default: // WhyFailed, WhyRetrying
 		status = http.StatusServiceUnavailable
 		message = "every replica of " + model + " that was tried broke off before it answered"
@@ -60,6 +60,10 @@ const (
 	whyNoReplica placement.Why = "no_replica"
 	whyClosed    placement.Why = "closed"
 )
+
+// closedRetry is when to ask again after a shutdown: a service manager that
+// restarts warden does so within seconds.
+const closedRetry = 5 * time.Second
 
 // refuse answers with r in the shape of the API asked.
 func (x *exchange) refuse(r refusal) {

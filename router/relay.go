@@ -44,14 +44,12 @@ func (x *exchange) relayStream(p place, resp *http.Response) (again bool) {
 			p.up.touch(time.Now())
 		}
 		if stream.EngineDead && !x.committed {
-			return x.brokeOff(p, fmt.Errorf("replica %s: its engine is dead", p.up.id))
+			return x.brokeOff(p, p.up.dead())
 		}
 		if stream.Content {
 			x.firstToken()
 		}
-		if !x.send(resp, out, true) {
-			return false
-		}
+		x.send(resp, out, true)
 		if err != nil {
 			return x.streamOver(p, resp, stream, err)
 		}
@@ -67,11 +65,9 @@ func (x *exchange) streamOver(p place, resp *http.Response, stream *dialect.Stre
 			x.record.Failed = true
 		}
 		if stream.EngineDead {
-			x.turn.d.failed(p.up, fmt.Errorf("replica %s: its engine is dead", p.up.id))
+			x.turn.d.failed(p.up, p.up.dead())
 		}
-		if x.send(resp, stream.Close(), true) && !x.committed {
-			x.commit(resp, true) // a stream without a byte
-		}
+		x.send(resp, stream.Close(), true)
 		return false
 	}
 	if errors.Is(err, io.EOF) {
@@ -106,9 +102,7 @@ func (x *exchange) relayWhole(p place, resp *http.Response) (again bool) {
 		if x.api.Generates() && whole.Len() <= maxMeasured {
 			whole.Write((*buffer)[:n])
 		}
-		if !x.send(resp, (*buffer)[:n], false) {
-			return false
-		}
+		x.send(resp, (*buffer)[:n], false)
 		switch {
 		case errors.Is(err, io.EOF):
 			if !x.committed {
@@ -143,11 +137,11 @@ func (x *exchange) broken(p place, err error) (again bool) {
 	panic(http.ErrAbortHandler)
 }
 
-// send writes one piece to the client; false means that the exchange is over
-// because the client left or does not read.
-func (x *exchange) send(resp *http.Response, piece []byte, flush bool) bool {
+// send writes one piece to the client. It does not return when the client has
+// left or does not read.
+func (x *exchange) send(resp *http.Response, piece []byte, flush bool) {
 	if len(piece) == 0 {
-		return true
+		return
 	}
 	now := time.Now()
 	if !x.committed {
@@ -164,10 +158,8 @@ func (x *exchange) send(resp *http.Response, piece []byte, flush bool) bool {
 		}
 	}
 	if err != nil {
-		x.record.Aborted = true
-		return false
+		x.abort()
 	}
-	return true
 }
 
 // commit sends the response headers: from here on there is no other replica.

@@ -24,11 +24,19 @@ type Replica struct {
 }
 
 // SetReplicas replaces the replicas of a model. Until its first call requests
-// are held as for replicas that start.
+// are held as for replicas that start. It refuses unknown models and ids given
+// twice.
 func (r *Router) SetReplicas(model string, replicas []Replica) error {
 	d := r.models.Load().alias(model)
 	if d == nil {
 		return fmt.Errorf("no model %q to set replicas of", model)
+	}
+	seen := make(map[ReplicaID]bool, len(replicas))
+	for _, facts := range replicas {
+		if seen[facts.ID] {
+			return fmt.Errorf("model %q: replica %q is given twice", model, facts.ID)
+		}
+		seen[facts.ID] = true
 	}
 	d.setReplicas(replicas)
 	return nil

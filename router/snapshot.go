@@ -19,6 +19,7 @@ const rateSpan = 10 * time.Second
 type Snapshot struct {
 	At     time.Time
 	Models []ModelSnapshot
+	TTFT   Quantiles // over all models: quantiles cannot be added up later
 }
 
 // ModelSnapshot is the state of one model.
@@ -104,13 +105,17 @@ type QueuedTurn struct {
 // Snapshot copies the state, with at most maxSessions conversations a model.
 func (r *Router) Snapshot(maxSessions int) Snapshot {
 	s := Snapshot{At: time.Now()}
+	var all window.Histogram
 	for _, d := range r.models.Load().deployments {
-		s.Models = append(s.Models, d.snapshot(s.At, maxSessions))
+		m, ttft := d.snapshot(s.At, maxSessions)
+		s.Models = append(s.Models, m)
+		all.Merge(&ttft)
 	}
+	s.TTFT = quantiles(&all)
 	return s
 }
 
-func (d *deployment) snapshot(now time.Time, maxSessions int) ModelSnapshot {
+func (d *deployment) snapshot(now time.Time, maxSessions int) (ModelSnapshot, window.Histogram) {
 	d.mu.Lock()
 	defer d.unlock()
 	v := d.placer.View(now)
@@ -140,7 +145,7 @@ func (d *deployment) snapshot(now time.Time, maxSessions int) ModelSnapshot {
 	for _, s := range v.Sessions[:min(len(v.Sessions), max(maxSessions, 0))] {
 		m.Sessions = append(m.Sessions, d.sessionSnapshot(s))
 	}
-	return m
+	return m, ttft
 }
 
 func (d *deployment) replicaSnapshot(p placement.ReplicaView, now time.Time) (ReplicaSnapshot, window.Histogram) {

@@ -85,6 +85,10 @@ func isDialError(err error) bool {
 	return errors.As(err, &d)
 }
 
+// dead is the failure of an engine whose API server still answers, but only to
+// say that the engine behind it has died.
+func (u *upstream) dead() error { return fmt.Errorf("replica %s: its engine is dead", u.id) }
+
 // touch notes that data of an answer has arrived.
 func (u *upstream) touch(now time.Time) { u.lastByte.Store(now.UnixNano()) }
 
