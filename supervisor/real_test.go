@@ -54,10 +54,12 @@ func (b *box) launcher() *ShimLauncher {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	return NewShimLauncher(ShimOptions{
+	l := NewShimLauncher(ShimOptions{
 		Argv: []string{self, "__shim"}, RuntimeDir: b.runtime(),
 		LogDir: filepath.Join(b.dir, "log"), LockDir: filepath.Join(b.dir, "locks"),
 	})
+	l.patience = 200 * time.Millisecond
+	return l
 }
 
 // house is a running supervisor in a box.
@@ -188,6 +190,12 @@ func TestRealReplicaComesBackWhateverIsKilled(t *testing.T) {
 	}{
 		{"engine's main process", func() { signal(t, b.shimState("r0").PID, unix.SIGKILL) }},
 		{"shim", func() { signal(t, b.shimState("r0").ShimPID, unix.SIGKILL) }},
+		{"shim that hangs, by order", func() {
+			signal(t, b.shimState("r0").ShimPID, unix.SIGSTOP)
+			if err := h.s.Kill("r0"); err != nil {
+				t.Fatal(err)
+			}
+		}},
 		{"by order", func() {
 			if err := h.s.Kill("r0"); err != nil {
 				t.Fatal(err)

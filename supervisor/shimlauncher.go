@@ -31,12 +31,17 @@ type ShimOptions struct {
 }
 
 // ShimLauncher runs each engine under a shim of its own, so that engines outlive warden.
-type ShimLauncher struct{ opts ShimOptions }
+type ShimLauncher struct {
+	opts     ShimOptions
+	patience time.Duration // killPatience; tests have less
+}
 
 var _ Launcher = (*ShimLauncher)(nil)
 
 // NewShimLauncher returns a launcher; it touches nothing yet.
-func NewShimLauncher(o ShimOptions) *ShimLauncher { return &ShimLauncher{opts: o} }
+func NewShimLauncher(o ShimOptions) *ShimLauncher {
+	return &ShimLauncher{opts: o, patience: killPatience}
+}
 
 const (
 	shimStartLimit = 10 * time.Second // a shim reads a file and forks; more means a sick machine
@@ -78,7 +83,7 @@ func (s *ShimLauncher) Launch(ctx context.Context, l Launch) (Process, error) {
 		_ = cmd.Wait() // reaps the shim; how it ended does not matter any more
 		return nil, errors.Join(err, reapErr)
 	}
-	return newShimProcess(dir, client, cmd), nil
+	return newShimProcess(dir, client, cmd, s.patience), nil
 }
 
 // prepare makes the replica's directory free for a new shim and writes its spec.
@@ -181,7 +186,7 @@ func (s *ShimLauncher) Adopt(ctx context.Context, l Launch) (Process, error) {
 	defer cancel()
 	client, err := connectFollowing(answer, dir)
 	if err == nil && matches(client.State(), l) {
-		return newShimProcess(dir, client, nil), nil
+		return newShimProcess(dir, client, nil, s.patience), nil
 	}
 	if err == nil {
 		err = client.Close()

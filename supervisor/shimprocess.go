@@ -22,15 +22,16 @@ type shimProcess struct {
 	client *shim.Client
 	cmd    *exec.Cmd // nil when an earlier warden started the shim
 	events chan ProcessEvent
+	limit  time.Duration // killPatience
 
 	mu       sync.Mutex
 	patience *time.Timer // running after Kill
 	closed   chan struct{}
 }
 
-func newShimProcess(dir string, client *shim.Client, cmd *exec.Cmd) *shimProcess {
+func newShimProcess(dir string, client *shim.Client, cmd *exec.Cmd, limit time.Duration) *shimProcess {
 	p := &shimProcess{
-		dir: dir, client: client, cmd: cmd,
+		dir: dir, client: client, cmd: cmd, limit: limit,
 		events: make(chan ProcessEvent), closed: make(chan struct{}),
 	}
 	go p.pump()
@@ -53,7 +54,7 @@ func (p *shimProcess) Kill() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.patience == nil {
-		p.patience = time.AfterFunc(killPatience, p.giveUpOnShim)
+		p.patience = time.AfterFunc(p.limit, p.giveUpOnShim)
 	}
 }
 

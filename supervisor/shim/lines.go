@@ -25,6 +25,7 @@ type splitter struct {
 	redrawing  bool   // pending began after a \r
 	form       string // the last form that a \r ended
 	lastRedraw time.Time
+	lastText   string // of that redraw
 }
 
 // write consumes data read at the time now and calls emit for each line.
@@ -52,8 +53,8 @@ func (s *splitter) write(data []byte, now time.Time, emit func(text string, redr
 }
 
 func (s *splitter) redraw(text string, now time.Time, emit func(string, bool)) {
-	if now.Sub(s.lastRedraw) >= redrawEvery {
-		s.lastRedraw = now
+	if text != s.lastText && now.Sub(s.lastRedraw) >= redrawEvery {
+		s.lastRedraw, s.lastText = now, text
 		emit(text, true)
 	}
 }

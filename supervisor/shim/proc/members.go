@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"slices"
 	"strconv"
 )
 
@@ -24,14 +25,17 @@ type Tree struct {
 // stranger: the session number was reused.
 func Members(all []Process, t Tree, marking func(pid int, mark string) Marking) []Process {
 	member := make(map[int]bool)
+	// The kernel gives a number away only when no process and no session has it any more.
+	reused := slices.ContainsFunc(all, func(p Process) bool { return p.PID == t.Main && p.Start != t.Start })
 	for _, p := range all {
 		switch {
-		case t.Main != 0 && p.PID == t.Main:
-			member[p.PID] = p.Start == t.Start
+		case p.PID == t.Main && !reused:
+			member[p.PID] = true
 		case t.Mark == "" || !p.Alive():
 		default:
 			m := marking(p.PID, t.Mark)
-			member[p.PID] = m == Marked || (m == Overwritten && t.Main != 0 && p.Session == t.Main && p.Start >= t.Start)
+			inSession := t.Main != 0 && !reused && p.Session == t.Main && p.Start >= t.Start
+			member[p.PID] = m == Marked || (m == Overwritten && inSession)
 		}
 	}
 	for grown := true; grown; {
