@@ -362,12 +362,10 @@ func TestMissingOptionalSymbols(t *testing.T) {
 	for _, symbol := range optional {
 		flavours[symbol] = []string{symbol}
 	}
-	if testing.Short() {
-		flavours = map[string][]string{"all": optional}
-	}
+	object := gputest.Compile(t)
 	for name, omit := range flavours {
 		t.Run(name, func(t *testing.T) {
-			child, pids := start(t, "serve", gputest.Build(t, omit...), state, ChildOptions{})
+			child, pids := start(t, "serve", object.Without(t, omit...), state, ChildOptions{})
 			if inv := detect(t, child); len(inv.Devices) != 2 {
 				t.Errorf("devices: %+v", inv.Devices)
 			}
@@ -392,13 +390,14 @@ func TestMissingMemoryV2FallsBack(t *testing.T) {
 
 func TestMissingRequiredSymbols(t *testing.T) {
 	state := gputest.NewState(t, gputest.A4000s(1)...)
+	object := gputest.Compile(t)
 	for symbol, check := range map[string]func(Inventory, error) bool{
 		"nvmlInit_v2":           func(_ Inventory, err error) bool { return codeOfError(err) == CodeNoSuchFunction },
 		"nvmlDeviceGetCount_v2": func(_ Inventory, err error) bool { return codeOfError(err) == CodeNoSuchFunction },
 		"nvmlDeviceGetUUID":     func(_ Inventory, err error) bool { return codeOfError(err) == CodeNoSuchFunction },
 	} {
 		t.Run(symbol, func(t *testing.T) {
-			child, _ := start(t, "serve", gputest.Build(t, symbol), state, ChildOptions{})
+			child, _ := start(t, "serve", object.Without(t, symbol), state, ChildOptions{})
 			if inv, err := child.Detect(t.Context()); !check(inv, err) {
 				t.Errorf("got %+v, %v", inv, err)
 			}

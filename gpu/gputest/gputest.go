@@ -23,6 +23,15 @@ const StateEnv = "FAKENVML_STATE"
 // It skips the test where there is no gcc.
 func Build(t testing.TB, omit ...string) string {
 	t.Helper()
+	return Compile(t).Without(t, omit...)
+}
+
+// Object is the compiled library, to be linked in several flavours.
+type Object struct{ gcc, path string }
+
+// Compile skips the test where there is no gcc.
+func Compile(t testing.TB) Object {
+	t.Helper()
 	gcc, err := exec.LookPath("gcc")
 	if err != nil {
 		t.Skip("no gcc, which builds the fake libnvidia-ml")
@@ -30,6 +39,16 @@ func Build(t testing.TB, omit ...string) string {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "fakenvml.c")
 	write(t, file, source)
+	o := Object{gcc: gcc, path: filepath.Join(dir, "fakenvml.o")}
+	run(t, gcc, "-std=gnu11", "-c", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-Wno-deprecated-declarations",
+		"-I", headers(t), "-o", o.path, file)
+	return o
+}
+
+// Without links a library that lacks some symbols and returns its path.
+func (o Object) Without(t testing.TB, omit ...string) string {
+	t.Helper()
+	dir := t.TempDir()
 	// An exact name beats a pattern in a version script, so this hides the
 	// omitted functions and shows the rest.
 	script := filepath.Join(dir, "symbols.map")
@@ -39,8 +58,7 @@ func Build(t testing.TB, omit ...string) string {
 	}
 	write(t, script, []byte("{ global: nvml*; local:"+hidden+" *; };\n"))
 	library := filepath.Join(dir, "libnvidia-ml.so.1")
-	run(t, gcc, "-std=gnu11", "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-Wno-deprecated-declarations",
-		"-I", headers(t), "-Wl,--version-script="+script, "-o", library, file)
+	run(t, o.gcc, "-shared", "-Wl,--version-script="+script, "-o", library, o.path)
 	return library
 }
 
