@@ -120,13 +120,13 @@ func uvIndex(lines, env []string) (vars []string, ok bool) {
 		}
 	}
 	for name, word := range uvWords {
-		v := value[name]
+		v := strings.TrimSpace(value[name])
+		if word.separator != "" {
+			v = strings.Join(strings.Fields(v), word.separator)
+		}
 		// What the user tells uv directly stands.
 		if v == "" || getenv(env, word.name) != "" {
 			continue
-		}
-		if word.separator != "" {
-			v = strings.Join(strings.Fields(v), word.separator)
 		}
 		vars = append(vars, word.name+"="+v)
 	}

@@ -3,6 +3,7 @@ package setup
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -23,8 +24,11 @@ var leftOut = map[string]bool{
 }
 
 var (
-	distName    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*`)
-	torchPinned = regexp.MustCompile(`^torch\s*==\s*([0-9][0-9a-z.]*)`)
+	distName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*`)
+	// A name, then versions, then a marker. It becomes a line of a requirements
+	// file, so it must not be readable as an option or as an address.
+	requirementForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*(\[[\w., -]*\])?[\w., \t<>=!~*+()-]*(;[\x20-\x7e]*)?$`)
+	torchPinned     = regexp.MustCompile(`^torch\s*==\s*([0-9][0-9a-z.]*)`)
 )
 
 // readWheel reads the METADATA of an installed distribution.
@@ -43,13 +47,26 @@ func readWheel(dir, dist string) (wheel, error) {
 	}
 	defer f.Close()
 	w := wheel{path: found[0]}
-	sc := bufio.NewScanner(f)
+	w.requires, err = requirementLines(f)
+	if err != nil {
+		return wheel{}, fmt.Errorf("%s: %w", w.path, err)
+	}
+	return w, nil
+}
+
+// requirementLines are the Requires-Dist entries of a METADATA file.
+func requirementLines(r io.Reader) ([]string, error) {
+	var out []string
+	sc := bufio.NewScanner(r)
 	for sc.Scan() && sc.Text() != "" { // the header ends at the first empty line
 		if r, ok := strings.CutPrefix(sc.Text(), "Requires-Dist: "); ok {
-			w.requires = append(w.requires, r)
+			if !requirementForm.MatchString(r) {
+				return nil, fmt.Errorf("requirement %q is not understood", r)
+			}
+			out = append(out, r)
 		}
 	}
-	return w, sc.Err()
+	return out, sc.Err()
 }
 
 // torch is the requirement on torch without its local version ("+cpu").
