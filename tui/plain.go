@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/lm-warden/warden/supervisor/control"
-	"github.com/lm-warden/warden/tui/cell"
 )
 
 // plainEvery is how often one replica may tell a new phase: a log file is no progress bar.
@@ -93,7 +92,7 @@ func plainAttrs(r control.Replica, now time.Time) []any {
 	attrs := []any{"replica", r.ID}
 	add := func(key, value string) {
 		if value != "" {
-			attrs = append(attrs, key, cell.Clean(value))
+			attrs = append(attrs, key, value)
 		}
 	}
 	if _, msg := plainMessage(r.State); msg == "replica changed" {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lm-warden/warden/supervisor/control"
 	"github.com/lm-warden/warden/tui/cell"
+	"github.com/lm-warden/warden/tui/screen"
 )
 
 // ProgressMode is how a start is told.
@@ -195,7 +196,7 @@ func readStatuses(ctx context.Context, src Source, out chan<- watched) {
 		}
 		next := watched{err: err}
 		if m.Status != nil {
-			next.status = *m.Status
+			next.status = screen.Clean(*m.Status)
 		}
 		select {
 		case out <- next:
@@ -287,8 +288,7 @@ func (v *progressView) finish(ctx context.Context, s control.Status) {
 	case v.plain != nil:
 		v.plain.ready(ctx, s)
 	case v.opts.Mode == ProgressTTY:
-		w, _ := v.opts.Size()
-		io.WriteString(v.w, strings.Join(readyLines(s, v.opts.Stop, w, v.opts.Theme), "\n")+"\n")
+		io.WriteString(v.w, strings.Join(readyLines(s, v.opts.Stop, v.opts.Theme), "\n")+"\n")
 	}
 }
 

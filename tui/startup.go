@@ -82,7 +82,7 @@ func startupTitle(s control.Status, w int, t Theme) string {
 		parts = append(parts, cell.Fragment{Long: "SIMULATED", Role: cell.Warn})
 	}
 	for _, m := range s.Models {
-		parts = append(parts, cell.Fragment{Long: cell.Clean(m.Alias + " = " + m.Repo + " " + m.DType), Short: cell.Clean(m.Alias)},
+		parts = append(parts, cell.Fragment{Long: m.Alias + " = " + m.Repo + " " + m.DType, Short: m.Alias},
 			cell.Fragment{Long: fmt.Sprintf("dp %d tp %d", m.DP, m.TP), Drop: 2})
 	}
 	return cell.Join(w, 3, t, append(parts, cell.Fragment{Long: gpuKinds(s.GPUs), Drop: 1})...)
@@ -93,7 +93,7 @@ func gpuKinds(gpus []control.GPU) string {
 	var names []string
 	counts := map[string]int{}
 	for _, g := range gpus {
-		name := cell.Clean(strings.TrimPrefix(g.Name, "NVIDIA "))
+		name := strings.TrimPrefix(g.Name, "NVIDIA ")
 		if counts[name] == 0 {
 			names = append(names, name)
 		}
@@ -125,7 +125,7 @@ func startupRow(r control.Replica, now time.Time, w int, t Theme) string {
 	case len(r.CPUs) > 0:
 		where = "CPU " + joinInts(r.CPUs)
 	}
-	head := " " + cell.Left(cell.Clean(r.ID), 3, t.ASCII) + " " + cell.Left(where, 8, t.ASCII) + " "
+	head := " " + cell.Left(r.ID, 3, t.ASCII) + " " + cell.Left(where, 8, t.ASCII) + " "
 	room := min(w, 100) - cell.Width(head)
 	if r.State == control.StateReady {
 		took := ""
@@ -140,7 +140,7 @@ func startupRow(r control.Replica, now time.Time, w int, t Theme) string {
 // orState: a state this version does not know is still named.
 func orState(words, state string) string {
 	if strings.TrimSpace(words) == "" || words == " "+cell.Unknown {
-		return " " + cell.Clean(state)
+		return " " + state
 	}
 	return words
 }
@@ -190,11 +190,12 @@ func timeLeft(s control.Status, now time.Time) (left time.Duration, ok bool) {
 	return left.Round(time.Second), ok
 }
 
-// readyLines stay on the terminal once everything runs: what to paste, how to watch, how much fits.
-func readyLines(s control.Status, stop string, w int, t Theme) []string {
+// readyLines stay on the terminal once everything runs: what to paste, how to watch, how much fits. They may be wider
+// than it: a cut line cannot be pasted.
+func readyLines(s control.Status, stop string, t Theme) []string {
 	names := make([]string, len(s.Models))
 	for i, m := range s.Models {
-		names[i] = cell.Clean(m.Alias)
+		names[i] = m.Alias
 	}
 	first := fmt.Sprintf(" serving %s on %s/v1", strings.Join(names, ", "), s.Listen)
 	if s.Simulated {
@@ -202,11 +203,7 @@ func readyLines(s control.Status, stop string, w int, t Theme) []string {
 	}
 	out := []string{t.Paint(cell.Good, first)}
 	out = append(out, capacityLines(s)...)
-	out = append(out, " export ANTHROPIC_BASE_URL="+s.Listen, " live view: `warden top`, stop: "+stop)
-	for i, l := range out {
-		out[i] = cell.Cut(l, w, t.ASCII)
-	}
-	return out
+	return append(out, " export ANTHROPIC_BASE_URL="+s.Listen, " live view: `warden top`, stop: "+stop)
 }
 
 // capacityLines say before any load how much conversation fits: a user must not find out by eviction.
@@ -222,10 +219,11 @@ func capacityLines(s control.Status) []string {
 		if all == 0 {
 			continue
 		}
-		line := fmt.Sprintf(" %s: KV cache for ~%s tokens per replica, ~%s in all", cell.Clean(m.Alias), cell.Count(float64(smallest)), cell.Count(float64(all)))
+		line := fmt.Sprintf(" %s: KV cache ~%s tokens per replica", m.Alias, cell.Count(float64(smallest)))
 		if m.MaxModelLen > 0 {
-			line += fmt.Sprintf("; a full session of %s fits %.1f times per replica", cell.Count(float64(m.MaxModelLen)), float64(smallest)/float64(m.MaxModelLen))
+			line += fmt.Sprintf(" = %.1f full sessions of %s", float64(smallest)/float64(m.MaxModelLen), cell.Count(float64(m.MaxModelLen)))
 		}
+		line += fmt.Sprintf(", ~%s in all", cell.Count(float64(all)))
 		out = append(out, line)
 	}
 	return out

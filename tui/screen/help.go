@@ -19,9 +19,12 @@ var glossary = [][2]string{
 	{"all", "sums; the largest of KV; HIT and TTFT over all requests, never a mean of means"},
 }
 
+// helpColumns is from where keys and columns stand side by side without being cut.
+const helpColumns = 176
+
 // helpLines tell the keys, from where they are declared, and the columns; side by side where there is room.
 func helpLines(w int, t cell.Theme) []string {
-	if w < wideWidth {
+	if w < helpColumns {
 		return append(append(keyLines(w, t), ""), columnLines(w, t)...)
 	}
 	left, right := keyLines(w/2-1, t), columnLines(w-w/2, t)

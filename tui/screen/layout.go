@@ -90,13 +90,19 @@ func (s State) sections(w, h int, t cell.Theme) []section {
 
 // overview is a bit of everything. The order is by importance, which is also the order on the screen.
 func (s State) overview(w, h int, t cell.Theme) []section {
-	if hint, ok := s.hintSection(w, t); ok {
-		return []section{hint, s.eventsSection(w, false, t)}
-	}
+	hint, empty := s.hintSection(w, t)
 	if w < wideWidth || h < 20 {
+		if empty {
+			return []section{hint, s.eventsSection(w, false, t)}
+		}
 		return []section{s.trendSection(w, t), s.eventsSection(w, false, t)}
 	}
-	out := []section{s.historySection(w, t), s.placementSection(w, t)}
+	var out []section
+	if empty {
+		out = append(out, hint)
+	} else {
+		out = append(out, s.historySection(w, t), s.placementSection(w, t))
+	}
 	if s.size.H >= chartHeight {
 		out = append(out, s.tokensSection(w, t))
 	}

@@ -92,7 +92,7 @@ func TestKeysShow(t *testing.T) {
 		{"and the end resumes it", []string{"l", "up", "down"}, []string{"following", "/v1/messages"}, nil},
 		{"search", []string{"l", "/", "p", "o", "s", "t", "enter"}, []string{`2 of 4 lines with "post"`, "/v1/messages"}, []string{"throughput"}},
 		{"esc ends a search before the screen", []string{"l", "/", "x", "enter", "esc"}, []string{"LOG r0", "4 lines"}, nil},
-		{"help names every key", []string{"?"}, []string{"restart the selected replica", "not known, which is not zero"}, nil},
+		{"help names every key", []string{"?"}, []string{"restart the selected replica", "what the engine runs"}, nil},
 		{"filter", []string{"/", "R", "2", "enter"}, []string{">r2 ", `filter "R2"`}, []string{" r1 "}},
 		{"filter takes backspace", []string{"/", "r", "2", "backspace", "3", "enter"}, []string{">r3 "}, []string{"\n r2 "}},
 		{"esc while typing clears", []string{"/", "r", "2", "esc"}, []string{" r1 ", " r3 "}, []string{"filter \""}},
