@@ -157,6 +157,9 @@ func newConfig(args []string) (config, error) {
 		}
 		c.faults[key] = value
 	}
+	if c.port > 65_535 {
+		r.fail("--port", r.last("--port"), "port")
+	}
 	c.server = serverOptions(r, profile)
 	return c, r.err
 }

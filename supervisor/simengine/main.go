@@ -160,13 +160,13 @@ func (p *process) serve(ctx context.Context, web *http.Server) int {
 		select {
 		case <-p.stops:
 			if !faults.IgnoreTerm {
-				return p.shutdown()
+				return p.shutdown(web)
 			}
 			p.log.api("simengine", "SIGTERM ignored, as asked for")
 		case <-done:
 			done = nil
 			if !faults.IgnoreTerm {
-				return p.shutdown()
+				return p.shutdown(web)
 			}
 		case <-died:
 			return p.engineDied(web)
@@ -219,20 +219,24 @@ func (p *process) engineDied(web *http.Server) int {
 }
 
 // shutdown aborts what is in flight, or drains it for --shutdown-timeout.
-func (p *process) shutdown() int {
-	mode := "abort"
+// Aborted requests end with the engine's error, as in vLLM.
+func (p *process) shutdown(web *http.Server) int {
+	mode, patience := "abort", deadAndListen
 	if p.drain > 0 {
-		mode = "drain"
+		mode, patience = "drain", p.drain
 	}
 	p.log.api("launcher.py:254", "[shutdown] API server: shutdown triggered")
 	p.log.api("launcher.py:270", "[shutdown] API server: stopping engine client mode=%s timeout=%.0fs", mode, p.drain.Seconds())
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
 	if p.drain > 0 {
-		ctx, cancel := context.WithTimeout(context.Background(), p.drain)
 		p.engine.Drain(ctx)
-		cancel()
+	} else {
+		p.engine.Kill()
 	}
 	p.log.api("launcher.py:279", "[shutdown] API server: engine client stopped")
 	p.log.server("Shutting down")
+	_ = web.Shutdown(ctx) // answers that are complete still have to be written; what is late is cut
 	p.log.server("Application shutdown complete.")
 	return exitOK
 }

@@ -97,8 +97,7 @@ func (p *coreProcess) signal(s syscall.Signal) {
 // how long to hold on after the end.
 func runCore(args []string, errOut io.Writer) int {
 	const want = 3
-	leash := os.NewFile(leashFD, "leash")
-	if len(args) != want || leash == nil {
+	if len(args) != want {
 		fmt.Fprintln(errOut, "the simulated EngineCore is started by the simulated engine only")
 		return exitUsage
 	}
@@ -108,6 +107,7 @@ func runCore(args []string, errOut io.Writer) int {
 		fmt.Fprintln(errOut, errors.Join(err1, err2))
 		return exitUsage
 	}
+	leash := os.NewFile(leashFD, "leash") // not earlier: its finalizer closes what is not ours
 	if args[0] == treeDoubleFork {
 		// The child outlives this process and is adopted by init or a subreaper.
 		cmd := coreExec(leash, treeGroup, orphan, hold)
