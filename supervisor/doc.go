@@ -26,7 +26,7 @@
 //	from       | event    | to          | effects
 //	-----------|----------|-------------|----------------
 //	pending    | start    | waiting_gpu | gate
-//	pending    | adopted  | suspect     |
+//	pending    | adopted  | suspect     | arm
 //	pending    | stop     | stopped     |
 //	pending    | sibling  | pending     |
 //	waiting_gpu| gate     | starting    | spawn arm
@@ -76,17 +76,19 @@
 //	suspect    | restart~ | draining    | arm
 //	suspect    | stop~    | draining    | arm
 //	suspect    | kill     | stopping    | kill arm
-//	suspect+   | warm     | ready       | arm
-//	suspect+   | cold     | stopping    | stop arm
-//	suspect+   | dead     | stopping    | stop arm
-//	suspect+   | hung     | stopping    | stop arm
-//	suspect+   | exited   | stopping    | arm
-//	suspect+   | gone     | backoff     | arm
-//	suspect+   | drain    | draining    |
-//	suspect+   | stop     | stopping    | stop arm
-//	suspect+   | restart  | stopping    | stop arm
-//	suspect+   | restart~ | draining    | arm
-//	suspect+   | stop~    | draining    | arm
+//	suspect+   | warm     | ready       | disarm arm
+//	suspect+   | cold     | stopping    | disarm stop arm
+//	suspect+   | progress | suspect     | arm
+//	suspect+   | fired    | stopping    | stop arm
+//	suspect+   | dead     | stopping    | disarm stop arm
+//	suspect+   | hung     | stopping    | disarm stop arm
+//	suspect+   | exited   | stopping    | disarm arm
+//	suspect+   | gone     | backoff     | disarm arm
+//	suspect+   | drain    | draining    | disarm
+//	suspect+   | stop     | stopping    | disarm stop arm
+//	suspect+   | restart  | stopping    | disarm stop arm
+//	suspect+   | restart~ | draining    | disarm arm
+//	suspect+   | stop~    | draining    | disarm arm
 //	suspect+   | kill     | stopping    | kill arm
 //	draining   | undrain  | ready       | arm
 //	draining   | dead     | stopping    | stop arm

@@ -36,7 +36,8 @@ type machine struct {
 	permanent string      // the last permanent cause
 	repeats   int         // how often in a row
 	diagnosis Diagnosis
-	nextRetry time.Time
+	nextRetry time.Time // in backoff
+	deadline  time.Time // of a drain
 
 	timer   uint64 // number of the armed timer; 0 = none
 	timers  uint64
@@ -137,14 +138,15 @@ func (m *machine) ignore() []effect {
 // up reports whether the state has a process that may serve.
 func (m *machine) up() bool { return m.in(Ready, Suspect, Draining) }
 
+// unproven reports whether the process was adopted and has not answered a real request yet.
+func (m *machine) unproven() bool { return m.in(Suspect) && !m.warmed }
+
 func (m *machine) in(states ...State) bool { return slices.Contains(states, m.state) }
 
 // enter changes the state. The timer of the former state is void.
 func (m *machine) enter(s State, note string, now time.Time) []effect {
 	m.state, m.note, m.since = s, note, now
-	if s != Backoff {
-		m.nextRetry = time.Time{}
-	}
+	m.nextRetry, m.deadline = time.Time{}, time.Time{}
 	if m.timer == 0 {
 		return nil
 	}

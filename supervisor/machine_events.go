@@ -79,7 +79,7 @@ func (m *machine) onStop(limit time.Duration, now time.Time) []effect {
 
 func (m *machine) drainFirst(then aftermath, note string, limit time.Duration, now time.Time) []effect {
 	effects := m.enter(Draining, note, now)
-	m.then = then
+	m.then, m.deadline = then, now.Add(limit)
 	return append(effects, m.arm(limit))
 }
 
@@ -153,7 +153,8 @@ func (m *machine) onAdopted(e adopted, now time.Time) []effect {
 	if m.in(Stopped) {
 		return m.end(afterStop, "found running after the order to stop", m.timing.Grace, now)
 	}
-	return m.enter(Suspect, "adopted, being checked", now)
+	// It may still be loading, so it gets the time of a start.
+	return append(m.enter(Suspect, "adopted, being checked", now), m.arm(m.timing.StartSilence))
 }
 
 // onSpawned repeats an order that came while there was no process to take it.
@@ -215,7 +216,7 @@ func (m *machine) health(ev event, now time.Time) []effect {
 			return m.becomeReady(now)
 		}
 	case cold:
-		if m.in(Warming) || (m.in(Suspect) && !m.warmed) {
+		if m.in(Warming) || m.unproven() {
 			return m.giveUp(Diagnosis{Cause: e.why}, now)
 		}
 	case slow:
@@ -237,7 +238,7 @@ func (m *machine) health(ev event, now time.Time) []effect {
 			return m.giveUp(Diagnosis{Cause: e.why}, now)
 		}
 	case progress:
-		if m.in(Starting, Warming) {
+		if m.in(Starting, Warming) || m.unproven() {
 			return []effect{m.arm(m.timing.StartSilence)}
 		}
 	case idle:
@@ -265,7 +266,7 @@ func (m *machine) onFired(e fired, now time.Time) []effect {
 	}
 	m.timer = 0
 	switch m.state {
-	case Starting, Warming:
+	case Starting, Warming, Suspect:
 		return m.giveUp(Diagnosis{Cause: fmt.Sprintf("no progress in the log for %s", span(m.timing.StartSilence)),
 			Fix: "look at the engine's log for what it waits for"}, now)
 	case Ready:

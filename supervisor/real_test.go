@@ -250,6 +250,9 @@ func TestRealEnginesOutliveTheirSupervisor(t *testing.T) {
 	}
 	h.s.KillAll()
 	h.ended()
+	if words, err := Sweep(t.Context(), b.runtime(), "r0", "r1"); err != nil || len(words) != 0 {
+		t.Errorf("Sweep but r0 and r1 = %q, %v", words, err)
+	}
 	words, err := Sweep(t.Context(), b.runtime())
 	if err != nil || !slices.Equal(words, []string{"r1 of m"}) { // the second supervisor's, which the third did not know
 		t.Errorf("Sweep = %q, %v", words, err)

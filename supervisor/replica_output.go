@@ -25,7 +25,7 @@ func (r *replica) onProcess(e ProcessEvent) {
 
 func (r *replica) onLine(l LogLine) {
 	news := r.out.add(l)
-	if !r.m.in(Starting, Warming) {
+	if !r.m.in(Starting, Warming) && !r.m.unproven() {
 		return
 	}
 	now := time.Now()
@@ -161,7 +161,7 @@ func (r *replica) describe() Replica {
 	return Replica{
 		Spec: r.spec, State: r.m.state, Note: r.m.note, Since: r.m.since,
 		Phase: r.out.phase, StartedAt: r.m.startedAt, ReadyAt: r.m.readyAt, Generation: r.m.generation,
-		Restarts: max(r.starts-1, 0), Failures: r.m.streak, NextRetry: r.m.nextRetry,
+		Restarts: max(r.starts-1, 0), Failures: r.m.streak, NextRetry: r.m.nextRetry, Deadline: r.m.deadline,
 		Diagnosis: r.m.diagnosis, Adopted: r.m.adopted,
 		PID: r.facts.pid, LastExit: r.facts.exit, Stats: r.facts.stats,
 		ServedModel: r.facts.served.ID, MaxModelLen: r.facts.served.MaxModelLen, Version: r.facts.version,

@@ -51,15 +51,21 @@ const (
 	tailForAdopted = 500              // lines of an adopted engine for the diagnosis and the screen
 )
 
-// Sweep ends every engine left in a runtime directory and says in words what it ended. No warden may be using it.
-func Sweep(ctx context.Context, runtimeDir string) ([]string, error) {
+// Sweep ends the engines left in a runtime directory and says in words what it ended. No warden may be using them.
+// A warden that is about to start keeps its own replicas, to adopt them: what is swept then are those of replicas that
+// its configuration no longer has.
+func Sweep(ctx context.Context, runtimeDir string, keep ...ReplicaID) ([]string, error) {
 	dir, err := filepath.Abs(runtimeDir)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, endLimit)
 	defer cancel()
-	return shim.Sweep(ctx, dir, endGrace)
+	names := make([]string, len(keep))
+	for i, id := range keep {
+		names[i] = string(id)
+	}
+	return shim.Sweep(ctx, dir, endGrace, names...)
 }
 
 // Launch implements Launcher.

@@ -130,13 +130,14 @@ type Replica struct {
 	Note        string // why it is in that state, in a few words; may be empty
 	Phase       Phase
 	Since       time.Time // when State was entered
-	StartedAt   time.Time // start of the present engine process; zero = none
-	ReadyAt     time.Time // when the present engine became ready; zero = not yet
+	StartedAt   time.Time // start of the present (or last) engine process; zero = none
+	ReadyAt     time.Time // when the present (or last) engine process became ready; zero = not yet
 	Generation  uint64    // engine starts of this replica, also over restarts of warden; a new one has an empty cache
 	Restarts    int       // engine starts after the first one since warden started
 	Failures    int       // consecutive failures since it was last ready for long
 	PID         int       // engine's main process; 0 = none
 	NextRetry   time.Time // in backoff: when
+	Deadline    time.Time // in draining for a restart or a stop: when it stops waiting for what is held
 	LastExit    *Exit     // of the previous engine process; nil = none ended yet
 	Diagnosis   Diagnosis // of the last failure; cleared by lasting readiness
 	Stats       EngineStats

@@ -15,6 +15,10 @@ type watch struct {
 	ctx        context.Context
 	stop       context.CancelFunc
 	soon       chan struct{}
+
+	// Of first requests, in a row; used by attend alone.
+	failures    int
+	failedSince time.Time
 }
 
 // startWatch watches the process, unless an order to end it came while it was being started.
@@ -51,7 +55,6 @@ func (w *watch) tell(ev event) { w.r.post(w.ctx, ev) }
 func (w *watch) attend() {
 	t := w.r.opts.Timing
 	var tracker healthTracker
-	failures := 0
 	pause := time.NewTimer(0) // the first probe comes at once: an adopted engine may be ready
 	defer pause.Stop()
 	for {
@@ -71,7 +74,7 @@ func (w *watch) attend() {
 				next = t.ProbeStarting
 			}
 		case now.State == Warming || (now.State == Suspect && now.ReadyAt.IsZero()):
-			failures = w.warmUp(failures)
+			w.warmUp(now.Adopted)
 		default:
 			w.judge(&tracker, now.State)
 		}
@@ -79,28 +82,30 @@ func (w *watch) attend() {
 	}
 }
 
-// warmUp checks what readiness means beyond /health: the served name and one real answer. It returns the number of
-// failures in a row.
-func (w *watch) warmUp(failures int) int {
+// warmUp checks what readiness means beyond /health: the served name and one real answer. A new engine that is up and
+// refuses several times will not do better later; an adopted one may be in a stall, which restarts nothing.
+func (w *watch) warmUp(adopted bool) {
 	t := w.r.opts.Timing
 	if h := w.prober.health(w.ctx, t.ProbeSlow); h.dead() {
 		w.tell(dead{why: "the engine reports that its core is dead"})
-		return failures
+		return
 	}
 	err := w.tryFirst()
 	if err == nil {
 		w.tell(warm{})
-		return 0
+		return
 	}
-	if w.ctx.Err() != nil {
-		return failures
+	if w.ctx.Err() != nil || refused(err) { // an adopted engine may still be loading; a start has its own time limit
+		return
 	}
-	failures++
-	w.r.log.Warn("first request failed", "attempt", failures, "err", err)
-	if failures >= warmLimit {
+	now := time.Now()
+	if w.failures++; w.failures == 1 {
+		w.failedSince = now
+	}
+	w.r.log.Warn("first request failed", "attempt", w.failures, "err", err)
+	if w.failures >= warmLimit && (!adopted || now.Sub(w.failedSince) >= t.StallAfter) {
 		w.tell(cold{why: fmt.Sprintf("the engine is up but does not work: %v", err)})
 	}
-	return failures
 }
 
 func (w *watch) tryFirst() error {
@@ -155,6 +160,7 @@ func (w *watch) measure() {
 		stall  stallTracker
 		canary chan error // nil = none is on its way
 		stats  EngineStats
+		blind  bool // the last reading failed
 	)
 	for {
 		select {
@@ -171,10 +177,14 @@ func (w *watch) measure() {
 					span(still.Round(time.Second)), span(t.Canary))})
 			}
 		case <-tick.C:
-			if state := w.r.snapshot().State; state != Ready && state != Suspect && state != Draining {
-				continue
+			if now := w.r.snapshot(); now.ReadyAt.IsZero() {
+				continue // a start has rules of its own
 			}
-			stats = w.read(stats)
+			var err error
+			if stats, err = w.read(stats); (err != nil) != blind {
+				blind = !blind
+				w.r.log.Info("engine metrics", "readable", !blind, "err", err)
+			}
 			if w.stalled(&stall, stats) >= t.StallAfter && canary == nil {
 				canary = w.sendCanary()
 			}
@@ -183,15 +193,15 @@ func (w *watch) measure() {
 }
 
 // read returns the engine's counters, or the old ones when it does not give them: their age tells.
-func (w *watch) read(old EngineStats) EngineStats {
+func (w *watch) read(old EngineStats) (EngineStats, error) {
 	ctx, cancel := context.WithTimeout(w.ctx, w.r.opts.Timing.ProbeTimeout)
 	defer cancel()
 	stats, err := w.prober.metrics(ctx, w.r.spec.Engine)
 	if err != nil {
-		return old
+		return old, err
 	}
 	w.r.post(w.ctx, statsRead{generation: w.generation, stats: stats})
-	return stats
+	return stats, nil
 }
 
 func (w *watch) stalled(s *stallTracker, stats EngineStats) time.Duration {

@@ -14,7 +14,7 @@ import (
 const (
 	defaultGrace  = 10 * time.Second       // SIGTERM to the main process, before the group gets it
 	groupGrace    = 5 * time.Second        // SIGTERM to the group, before SIGKILL
-	leftoverGrace = 500 * time.Millisecond // for what outlives the main process
+	leftoverGrace = 500 * time.Millisecond // for what outlives the main process in an orderly stop
 	killEvery     = 50 * time.Millisecond  // SIGKILL is repeated: new children may have been born meanwhile
 	killLimit     = 5 * time.Second        // then the rest counts as unkillable
 	stuckEvery    = time.Second            // and is hit again this often
@@ -89,9 +89,13 @@ func (k *keeper) mainEnded(e ended) {
 	k.hub.setState(k.state)
 	k.hub.notice(message{Kind: msgExited, Exit: k.state.Exit})
 	k.save()
-	if k.stage < killing {
+	switch k.stage {
+	case running: // unordered: what is left of it is of no use
+		k.enter(killing)
+	case termMain, termGroup:
 		k.stage = termGroup
 		k.timer.Reset(leftoverGrace)
+	case killing, stuck:
 	}
 }
 

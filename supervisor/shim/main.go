@@ -103,8 +103,11 @@ func firstState(spec Spec) (State, error) {
 func supervise(dir string, spec Spec, state State, log *slog.Logger, up func()) error {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, unix.SIGTERM, unix.SIGINT)
-	signal.Ignore(unix.SIGHUP, unix.SIGPIPE) // a closed terminal or a client that left is no reason to end
 	defer signal.Stop(signals)
+	// A closed terminal is no reason to end. Taken and dropped, not ignored: the engine would inherit that.
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, unix.SIGHUP)
+	defer signal.Stop(hangups)
 
 	listener, err := listen(filepath.Join(dir, socketFile))
 	if err != nil {

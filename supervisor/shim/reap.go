@@ -76,9 +76,10 @@ func killTree(ctx context.Context, tree proc.Tree) ([]proc.Process, error) {
 	}
 }
 
-// Sweep ends every engine that is left in a runtime directory, of whichever warden, and says in words what it ended.
-// The caller makes sure that no warden is using the directory. It gives engines grace to end by themselves.
-func Sweep(ctx context.Context, runtimeDir string, grace time.Duration) ([]string, error) {
+// Sweep ends every engine that is left in a runtime directory, of whichever warden, but for the replicas to keep, and
+// says in words what it ended. The caller makes sure that no warden is using them. Engines get grace to end by
+// themselves.
+func Sweep(ctx context.Context, runtimeDir string, grace time.Duration, keep ...string) ([]string, error) {
 	entries, err := os.ReadDir(runtimeDir)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
@@ -90,7 +91,7 @@ func Sweep(ctx context.Context, runtimeDir string, grace time.Duration) ([]strin
 	errs := make([]error, len(entries))
 	var all sync.WaitGroup
 	for i, entry := range entries {
-		if entry.IsDir() {
+		if entry.IsDir() && !slices.Contains(keep, entry.Name()) {
 			all.Go(func() { words[i], errs[i] = End(ctx, filepath.Join(runtimeDir, entry.Name()), grace) })
 		}
 	}

@@ -4,9 +4,11 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -449,5 +451,19 @@ func TestEngineGetsItsCoresAndAStaleSocketIsRemoved(t *testing.T) {
 	}
 	if set.Count() != 1 || !set.IsSet(0) {
 		t.Errorf("engine may use %d cores", set.Count())
+	}
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", r.client.State().PID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(status), "SigIgn:\t0000000000000000\n") {
+		t.Errorf("the engine inherited ignored signals:\n%s", status)
+	}
+	limits, err := os.ReadFile(fmt.Sprintf("/proc/%d/limits", r.client.State().PID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !regexp.MustCompile(`Max core file size +0 +0 `).Match(limits) {
+		t.Errorf("the engine may dump its core:\n%s", limits)
 	}
 }
