@@ -47,7 +47,7 @@ func rejected(a placement.Reject, model string) refusal {
 			Message: model + " is being shut down"}, retryAfter: closedRetry, close: true}
 	default: // WhyFailed, WhyRetrying
 		status = http.StatusServiceUnavailable
-		message = "every replica of " + model + " that was tried broke off before it answered"
+		message = "every replica of " + model + " that was tried could not be reached or broke off before it answered"
 	}
 	return refusal{
 		Error:      dialect.Error{Status: status, Code: string(a.Why), Message: message},

@@ -48,12 +48,11 @@ func newStats(now time.Time) *stats {
 func (s *stats) of(id ReplicaID) *replicaStats {
 	r := s.replicas[id]
 	if r == nil {
-		now := time.Now()
 		r = &replicaStats{
 			placements: map[placement.Reason]uint64{},
-			recent:     window.NewSums(now, time.Second, 60),
-			hour:       window.NewSums(now, time.Minute, 60),
-			ttft:       window.NewDurations(now, 5*time.Second, 12),
+			recent:     window.NewSums(s.since, time.Second, 60),
+			hour:       window.NewSums(s.since, time.Minute, 60),
+			ttft:       window.NewDurations(s.since, 5*time.Second, 12),
 		}
 		s.replicas[id] = r
 	}
