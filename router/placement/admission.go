@@ -40,6 +40,7 @@ type admission struct {
 	ended     []endedTurn // in order of their end, until they are gapHorizon old
 	weighings int         // replicas that may still be weighed for age in this step
 	ticking   time.Time   // next refresh while somebody waits
+	settling  time.Time   // when the first in the queue will have waited long enough
 }
 
 // endedTurn remembers the end of a turn until the conversation is back.
@@ -49,9 +50,12 @@ type endedTurn struct {
 }
 
 const (
-	// growthReserve turns of growth are kept free for each resident. One turn
-	// gains 1 % and risks preemption, three cost 3 %.
-	growthReserve = 2
+	// growthReserve turns of growth are kept free for each resident when another
+	// is admitted; below shedReserve turns residents have to go. Found on the
+	// ladder: more keeps three conversations where four just fit (2.5 costs 3 %),
+	// less keeps four where three fit (1 costs 3 %).
+	growthReserve = 1.5
+	shedReserve   = 1
 	// headStart is how much earlier than strangers those rank who have been
 	// served before or whose parent is being served: their wait holds up more.
 	headStart = 15 * time.Second
@@ -77,7 +81,7 @@ func (a *admission) enter(p *Placer) {
 			continue
 		}
 		foot := a.foot(p, s, s.tokens)
-		if s.inflight > 0 || a.room(p, r, foot, s.root, p.now) {
+		if fits, _ := a.room(p, r, foot, s.root, p.now); fits || s.inflight > 0 {
 			r.res.add(r, s, foot)
 		}
 	}
@@ -141,7 +145,15 @@ func admit(p *Placer, t *turn, now time.Time) choice {
 		return p.wait(t, now)
 	}
 	need := a.foot(p, s, max(t.prompt, s.tokens))
-	best := a.cheapest(p, t, open, now, func(r *replica) bool { return a.room(p, r, need, s.root, now) })
+	undecided := false
+	best := a.cheapest(p, t, open, now, func(r *replica) bool {
+		fits, soon := a.room(p, r, need, s.root, now)
+		undecided = undecided || soon != fits
+		return fits
+	})
+	if best != nil && undecided && a.worthSettling(p, t, open, best, need, now) {
+		return choice{why: WhyCache, everyone: true}
+	}
 	if best != nil {
 		return choice{to: best, reason: a.reason(t, best)}
 	}
@@ -150,6 +162,22 @@ func admit(p *Placer, t *turn, now time.Time) choice {
 		return choice{to: a.cheapest(p, t, open, now, all), reason: ReasonOverdue}
 	}
 	return choice{why: WhyCache, everyone: true}
+}
+
+// worthSettling reports that a replica which cannot take t only because of turns
+// that ended a moment ago would be better than best: then t waits until it is
+// clear whether their conversations go on.
+func (a *admission) worthSettling(p *Placer, t *turn, open []*replica, best *replica, need int, now time.Time) bool {
+	if now.Sub(t.queued) >= settle {
+		return false
+	}
+	p.rotation-- // the same tie-break as for best
+	better := a.cheapest(p, t, open, now, func(r *replica) bool {
+		_, soon := a.room(p, r, need, t.session.root, now)
+		return soon
+	})
+	a.settling = t.queued.Add(settle)
+	return better != best
 }
 
 // reason names why a turn that was not resident goes to r.

@@ -34,6 +34,7 @@ func (a *admission) dispatched(p *Placer, t *turn, now time.Time) {
 	if old := s.resident; old != nil {
 		if old == r {
 			r.res.stale = true
+			t.history = min(s.lastTokens, t.prompt)
 			return
 		}
 		old.res.remove(s)
@@ -64,26 +65,28 @@ func (a *admission) finished(p *Placer, t *turn, o Outcome, now time.Time) {
 	a.shed(p, r, now)
 }
 
-// observe feeds the safety control with turns whose cache we know. A history
-// that was edited breaks its own prefix: not the cache's fault.
+// observe feeds the safety control with the cached share of a resident's
+// history. A history that was edited breaks its own prefix: not the cache's
+// fault.
 func (a *admission) observe(p *Placer, t *turn, o Outcome) {
-	if o.Failed || o.Aborted || o.CachedTokens < 0 || t.cached < minRateSample || t.Fresh {
+	if o.Failed || o.Aborted || o.CachedTokens < 0 || t.history == 0 || t.Fresh {
 		return
 	}
-	missed := float64(o.CachedTokens) < surpriseShare*float64(t.cached)
-	if missed {
+	if float64(o.CachedTokens) < surpriseShare*float64(t.cached) {
 		p.counters.SurpriseMisses++
 	}
-	t.replica.safety.observe(missed)
+	t.replica.safety.observe(t.history, min(o.CachedTokens, t.history))
 }
 
-// shed releases idle residents while r's residents have outgrown it.
+// shed releases idle residents while r's residents have outgrown it: they have
+// used up the growth that was kept free when they were admitted.
 func (a *admission) shed(p *Placer, r *replica, now time.Time) {
 	c := r.capacity()
 	if c == 0 {
 		return
 	}
 	free := r.safety.share()*float64(c) - float64(r.res.shared(nil)+r.loose)
+	free += (growthReserve - shedReserve) * p.growth * float64(len(r.res.sessions))
 	if float64(r.res.foot) <= free {
 		return
 	}
@@ -129,6 +132,9 @@ func (a *admission) wake(p *Placer, now time.Time) time.Time {
 	}
 	if !a.ticking.After(now) {
 		a.ticking = now.Add(weighEvery)
+	}
+	if a.settling.After(now) {
+		return earlier(a.settling, a.ticking)
 	}
 	return a.ticking
 }

@@ -119,8 +119,8 @@ func TestRootIsPreferredAmongEquals(t *testing.T) {
 	a := Turn{Key: key(1), Root: 7, PromptTokens: 5000}
 	d := r.place(a)
 	r.finish(d.TurnID, Outcome{PromptTokens: 5000, CachedTokens: 4096, OutputTokens: 10}) // r0 learns the root
-	r.advance(11 * time.Minute) // its conversation no longer counts as load
-	for i := range 2 {          // the second would be r1's turn if all were equal
+	r.advance(11 * time.Minute)                                                           // its conversation no longer counts as load
+	for i := range 2 {                                                                    // the second would be r1's turn if all were equal
 		if d := r.turn(Turn{Key: key(10 + i), Root: 7, PromptTokens: 4200}); d.Replica != "r0" {
 			t.Errorf("conversation %d with a known root went to %s (%s)", i, d.Replica, d.Reason)
 		}

@@ -50,6 +50,7 @@ type turn struct {
 	dispatched time.Time
 	firstByte  time.Time
 	cached     int  // expected on that replica
+	history    int  // admission: tokens that its resident conversation had there
 	alone      bool // nothing else was held there
 
 	pinned, pinnedRoot *holding // tokens in use on that replica

@@ -14,6 +14,7 @@ type residentSet struct {
 	stale      bool
 	occupied   float64
 	releasable float64
+	undecided  float64
 	firm       int
 }
 
@@ -70,8 +71,14 @@ func (rs *residentSet) shared(more *root) int {
 }
 
 // likelyGone is the weight below which an idle resident gives way to a waiting
-// conversation.
-const likelyGone = 0.3
+// conversation. Found on the ladder: 0.3 costs 9 % of the throughput at gaps of
+// 15 s, 0.7 costs 7 % at gaps of 2 s.
+const likelyGone = 0.5
+
+// settle is the time after the end of a turn during which nobody can tell
+// whether its conversation goes on: one that does not pause is back within
+// milliseconds.
+const settle = 50 * time.Millisecond
 
 // weighEvery is how long weights may age. They change with idle time only, and
 // gaps worth telling apart are longer.
@@ -79,17 +86,23 @@ const weighEvery = 250 * time.Millisecond
 
 // weigh brings the weights of r's residents up to date: occupied is the tokens
 // that they are likely to need, releasable the part of it that belongs to those
-// likely gone, firm the number of the others.
+// likely gone, undecided the part of those whose turn has only just ended, firm
+// the number of those not likely gone.
 func (a *admission) weigh(p *Placer, r *replica, now time.Time) {
 	rs := &r.res
 	horizon := a.horizon(r)
-	rs.occupied, rs.releasable, rs.firm = 0, 0, 0
+	rs.occupied, rs.releasable, rs.undecided, rs.firm = 0, 0, 0, 0
 	for _, s := range rs.sessions {
 		w := a.weight(s, horizon, now)
-		rs.occupied += w * float64(s.resFoot)
-		if w < likelyGone {
-			rs.releasable += w * float64(s.resFoot)
-		} else {
+		need := w * float64(s.resFoot)
+		rs.occupied += need
+		switch {
+		case w < likelyGone:
+			rs.releasable += need
+		case !s.busy() && now.Sub(s.endedAt) < settle:
+			rs.undecided += need
+			rs.firm++
+		default:
 			rs.firm++
 		}
 	}
@@ -123,24 +136,27 @@ func (a *admission) horizon(r *replica) time.Duration {
 }
 
 // room reports whether foot more tokens of a conversation with that root fit r:
-// at once, or after those likely gone have been released.
-func (a *admission) room(p *Placer, r *replica, foot int, rt *root, now time.Time) bool {
+// at once, or after those likely gone have been released; soon, if it would do
+// so without those that are undecided.
+func (a *admission) room(p *Placer, r *replica, foot int, rt *root, now time.Time) (fits, soon bool) {
 	c := r.capacity()
 	if c == 0 {
-		return true // unknown: nothing to hold back for
+		return true, true // unknown: nothing to hold back for
 	}
 	free := r.safety.share()*float64(c) - float64(r.res.shared(rt)+r.loose)
 	if float64(r.res.foot+foot) <= free {
-		return true // whoever they are, all fit
+		return true, true // whoever they are, all fit
 	}
-	if r.res.stale || (now.Sub(r.res.weighedAt) >= weighEvery && a.weighings > 0) {
+	age := now.Sub(r.res.weighedAt)
+	if r.res.stale || (r.res.undecided > 0 && age >= settle) || (age >= weighEvery && a.weighings > 0) {
 		a.weighings--
 		a.weigh(p, r, now)
 	}
 	if r.res.firm == 0 && r.held == 0 {
-		return true // alone, even if larger than the cache: somebody must serve it
+		return true, true // alone, even if larger than the cache: somebody must serve it
 	}
-	return r.res.occupied-r.res.releasable+float64(foot) <= free
+	need := r.res.occupied - r.res.releasable + float64(foot)
+	return need <= free, need-r.res.undecided <= free
 }
 
 // makeRoom releases the residents of r that are likely gone, least likely to

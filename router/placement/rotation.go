@@ -51,51 +51,55 @@ func (a *admission) rotate(p *Placer, r *replica, s *session, now time.Time) {
 }
 
 // safetyControl corrects our belief about a cache by what its engine reports.
-// A resident that finds little of what should be there is a page fault: the
-// cache is smaller than we think, or shared with something we do not see. Then
-// less of it is handed out (multiplicative decrease), and slowly more again
-// while nothing goes wrong and somebody waits (additive increase).
+// A resident that finds part of its history gone is a page fault: too much was
+// handed out, because the cache is smaller than we think, shared with something
+// we do not see, or because conversations grew more than was kept free. Then
+// less is handed out (multiplicative decrease), and slowly more again while
+// little is lost and somebody waits (additive increase).
 type safetyControl struct {
-	reduction float64 // 1 - share, so that the zero value hands out everything
+	excess    float64 // share - 1, so that the zero value hands out everything
 	turns     int     // of residents, measured, in this window
-	misses    int
+	history   int     // tokens of history in them
+	found     int     // tokens of it that were in the cache
 	windowEnd time.Time
 	rotatedAt time.Time
 }
 
 const (
 	safetyWindow   = 5 * time.Second
-	safetyTolerate = 0.10 // share of misses that is nobody's fault
+	safetyTurns    = 8    // measured turns that a verdict needs at least
+	safetyTolerate = 0.10 // share of history lost that costs less than a free slot
 	safetyDecrease = 0.9
 	safetyIncrease = 0.03
 	safetyFloor    = 0.3
-	safetyCeiling  = 1.0
+	// safetyCeiling is above 1: the growth reserve is for the worst moment, and
+	// near the knee the last conversation often fits without it.
+	safetyCeiling = 1.0
 	// surpriseShare of the expected cached tokens not found is a miss.
 	surpriseShare = 0.6
 )
 
-func (c *safetyControl) share() float64 { return 1 - c.reduction }
+func (c *safetyControl) share() float64 { return 1 + c.excess }
 
 // observe counts one measured turn of a resident.
-func (c *safetyControl) observe(missed bool) {
+func (c *safetyControl) observe(history, found int) {
 	c.turns++
-	if missed {
-		c.misses++
-	}
+	c.history += history
+	c.found += found
 }
 
 // close ends a window and adjusts the share.
 func (c *safetyControl) close(waiting bool, now time.Time) {
-	if now.Before(c.windowEnd) {
+	if now.Before(c.windowEnd) || c.turns < safetyTurns {
 		return
 	}
 	share := c.share()
-	switch {
-	case c.turns > 0 && float64(c.misses) > safetyTolerate*float64(c.turns):
+	switch lost := 1 - float64(c.found)/float64(c.history); {
+	case lost > safetyTolerate:
 		share = max(safetyFloor, safetyDecrease*share)
 	case waiting:
 		share = min(safetyCeiling, share+safetyIncrease)
 	}
-	c.reduction = 1 - share
-	c.turns, c.misses, c.windowEnd = 0, 0, now.Add(safetyWindow)
+	c.excess = share - 1
+	c.turns, c.history, c.found, c.windowEnd = 0, 0, 0, now.Add(safetyWindow)
 }

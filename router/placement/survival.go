@@ -74,14 +74,15 @@ func (g *gaps) learn(gap time.Duration, returned bool) {
 }
 
 // returns is the probability that a conversation idle for t comes back within
-// the next more: P(gap <= t+more | gap > t). Beyond all experience it is 0.
+// the next more: P(gap <= t+more | gap >= t). Beyond all experience it is 0.
 func (g *gaps) returns(t, more time.Duration) float64 {
-	gone := g.until(t)
+	gone := g.shorter(t)
 	left := len(g.sorted) - gone
 	if left == 0 {
 		return 0
 	}
-	return float64(g.until(t+more)-gone) / float64(left)
+	// One nanosecond makes "up to and including" of "shorter than".
+	return float64(g.shorter(t+more+1)-gone) / float64(left)
 }
 
 // everReturns is the probability that a conversation idle for t comes back
@@ -90,13 +91,9 @@ func (g *gaps) everReturns(t time.Duration) float64 {
 	return g.returns(t, max(gapHorizon-t, 0))
 }
 
-// until counts samples of at most t.
-func (g *gaps) until(t time.Duration) int {
-	n, _ := slices.BinarySearchFunc(g.sorted, t.Seconds(), func(v, at float64) int {
-		if v <= at {
-			return -1
-		}
-		return 1
-	})
+// shorter counts samples below t. A gap of exactly t does not count: at the
+// moment of its end nobody's gap is over yet.
+func (g *gaps) shorter(t time.Duration) int {
+	n, _ := slices.BinarySearch(g.sorted, t.Seconds())
 	return n
 }
