@@ -11,6 +11,7 @@ import (
 	"net/url"
 
 	"github.com/lm-warden/warden/router/dialect"
+	"github.com/lm-warden/warden/router/gate"
 )
 
 // maxErrorBody bounds what is read of an engine's error. vLLM has been seen to
@@ -45,8 +46,8 @@ func (x *exchange) outgoing(ctx context.Context, p place) *http.Request {
 	req := &http.Request{
 		Method:        x.req.Method,
 		URL:           &url.URL{Scheme: "http", Host: p.up.host, Path: x.req.URL.Path, RawQuery: x.req.URL.RawQuery},
-		Header:        forwarded(x.req.Header),
-		Body:          x.payload.send(x.body),
+		Header:        gate.Forwarded(x.req.Header),
+		Body:          x.payload.Send(x.body),
 		ContentLength: int64(len(x.body)),
 	}
 	req.Header.Set("X-Request-Id", x.requestID)
@@ -105,7 +106,7 @@ func (x *exchange) pass(a *answer) {
 			body = reworded
 		}
 	}
-	returned(x.w.Header(), a.header)
+	gate.Returned(x.w.Header(), a.header)
 	x.mark()
 	x.answer(a.status, body)
 }

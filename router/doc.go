@@ -4,9 +4,9 @@
 // Reader's path, in the order a request takes it:
 //
 //	router.go      Options, New, ServeHTTP, Drain, Close
-//	security.go    who may ask at all: Host, Origin, header limits; keys.go
+//	cors.go        what browsers ask first; who may ask at all: gate/, keys.go
 //	routes.go      the closed list of methods and paths; local answers
-//	body.go        the body, read once, bounded, decoded, replayable
+//	body.go        the body, read once into a payload/
 //	models.go      which model a name means
 //	exchange.go    one request from here to its last byte, step by step
 //	deployment.go  the critical section: choice and reservation under one lock
@@ -22,9 +22,10 @@
 //	stats.go       figures per replica and model; conversation.go per session
 //	snapshot.go    a copy of it all for screens; metrics.go for Prometheus
 //
-// Three folders below hold what is pure: identity (which conversation is
-// this), placement (where does it go), dialect (what the APIs differ in);
-// window keeps figures about the recent past.
+// The folders below hold what needs no connection: identity (which conversation
+// is this), placement (where does it go), dialect (what the APIs differ in),
+// gate (which requests and headers may pass), payload (a body in memory),
+// window (figures about the recent past).
 //
 // # What a client can rely on
 //

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lm-warden/warden/router/dialect"
 	"github.com/lm-warden/warden/router/identity"
+	"github.com/lm-warden/warden/router/payload"
 	"github.com/lm-warden/warden/router/placement"
 )
 
@@ -25,7 +26,7 @@ type exchange struct {
 	api       dialect.API
 	keyID     string
 
-	payload   *payload
+	payload   *payload.Payload
 	body      []byte // what an engine gets: the payload, or an edited copy
 	scan      identity.Body
 	hideUsage bool // warden asked for the usage chunk: take it out again
@@ -107,13 +108,13 @@ func (r *Router) serveEngine(x *exchange) {
 	})()
 	x.ctx = ctx
 
-	payload, refused := x.readBody()
+	received, refused := x.readBody()
 	if refused != nil {
 		x.refuse(*refused)
 		return
 	}
-	defer payload.release()
-	x.payload, x.body = payload, payload.bytes
+	defer received.Release()
+	x.payload, x.body = received, received.Bytes
 	x.record.BytesIn = int64(len(x.body))
 
 	d, refused := x.understand()

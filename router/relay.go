@@ -1,7 +1,6 @@
 package router
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lm-warden/warden/router/dialect"
+	"github.com/lm-warden/warden/router/gate"
 )
 
 // pieceSize is the buffer that an answer is copied through. One event of a
@@ -84,13 +84,8 @@ func (x *exchange) streamOver(p place, resp *http.Response, stream *dialect.Stre
 
 // relayWhole copies an unstreamed answer and reads its usage.
 func (x *exchange) relayWhole(p place, resp *http.Response) (again bool) {
-	whole := x.router.bodies.Get().(*bytes.Buffer)
-	defer func() {
-		if whole.Cap() <= maxPooled {
-			whole.Reset()
-			x.router.bodies.Put(whole)
-		}
-	}()
+	whole := x.router.buffers.Get()
+	defer x.router.buffers.Put(whole)
 	buffer := x.router.pieces.Get().(*[]byte)
 	defer x.router.pieces.Put(buffer)
 	for {
@@ -166,7 +161,7 @@ func (x *exchange) send(resp *http.Response, piece []byte, flush bool) {
 func (x *exchange) commit(resp *http.Response, stream bool) {
 	x.committed = true
 	h := x.w.Header()
-	returned(h, resp.Header)
+	gate.Returned(h, resp.Header)
 	if stream {
 		h.Del("Content-Length")
 		h.Set("X-Accel-Buffering", "no")

@@ -1,7 +1,6 @@
 package router
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"net"
@@ -10,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lm-warden/warden/router/gate"
+	"github.com/lm-warden/warden/router/payload"
 	"github.com/lm-warden/warden/router/placement"
 )
 
@@ -88,7 +89,7 @@ func (o Options) withDefaults() Options {
 // Router is the http.Handler that agents talk to. Make one with New.
 type Router struct {
 	opts    Options
-	guard   guard
+	guard   gate.Guard
 	metrics *metrics
 	started time.Time
 
@@ -96,8 +97,8 @@ type Router struct {
 	changes sync.Mutex // serialises SetModels
 
 	nextTurn atomic.Uint64
-	bodies   sync.Pool // *bytes.Buffer, for request bodies and whole answers
-	pieces   sync.Pool // *[]byte of pieceSize, for copying answers
+	buffers  payload.Pool // for request bodies and whole answers
+	pieces   sync.Pool    // *[]byte of pieceSize, for copying answers
 
 	ctx   context.Context // ends all requests
 	close context.CancelFunc
@@ -111,10 +112,9 @@ type Router struct {
 // New returns a Router without models; it refuses everything until SetModels.
 func New(opts Options) *Router {
 	opts = opts.withDefaults()
-	r := &Router{opts: opts, guard: newGuard(opts), metrics: newMetrics(), started: time.Now()}
+	r := &Router{opts: opts, guard: gate.NewGuard(opts.Hosts, opts.Origins), metrics: newMetrics(), started: time.Now()}
 	r.ctx, r.close = context.WithCancel(context.Background())
 	r.models.Store(&catalog{})
-	r.bodies.New = func() any { return new(bytes.Buffer) }
 	r.pieces.New = func() any { b := make([]byte, pieceSize); return &b }
 	return r
 }
@@ -122,8 +122,8 @@ func New(opts Options) *Router {
 // ServeHTTP answers one request.
 func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	x := newExchange(r, w, req)
-	if refused := r.guard.check(req); refused != nil {
-		x.refuse(*refused)
+	if denied := r.guard.Check(req); denied != nil {
+		x.refuse(refusal{Error: *denied})
 		return
 	}
 	if r.preflight(w, req) {
@@ -209,7 +209,7 @@ func NewServer(h http.Handler) *http.Server {
 		Handler:                      h,
 		ReadHeaderTimeout:            10 * time.Second,
 		IdleTimeout:                  120 * time.Second,
-		MaxHeaderBytes:               maxHeaderBytes,
+		MaxHeaderBytes:               gate.MaxHeaderBytes,
 		DisableGeneralOptionsHandler: true,
 		Protocols:                    &protocols,
 	}

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
-	"net/textproto"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -107,49 +106,5 @@ func (u *upstream) send(ctx context.Context, build func(context.Context) *http.R
 			return resp, err
 		}
 		u.transport.CloseIdleConnections()
-	}
-}
-
-// forwarded are the client's headers as the engine gets them: everything but
-// what concerns one connection only, credentials, what would let a client
-// choose its own place or priority, and what warden sets itself.
-func forwarded(in http.Header) http.Header {
-	out := in.Clone()
-	for _, line := range in["Connection"] {
-		for _, name := range strings.Split(line, ",") {
-			out.Del(textproto.TrimString(name))
-		}
-	}
-	for _, name := range []string{
-		"Connection", "Proxy-Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Expect",
-		"Authorization", "X-Api-Key", "Proxy-Authorization", "Proxy-Authenticate", "Cookie",
-		"X-Vllm-Priority", "X-Data-Parallel-Rank",
-		"Accept-Encoding", "Content-Encoding", "Content-Length",
-		"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip",
-		"X-Request-Id", "X-Session-Id", "Origin",
-	} {
-		out.Del(name)
-	}
-	return out
-}
-
-// returned copies an engine's response headers for the client.
-func returned(to, from http.Header) {
-	drop := map[string]bool{}
-	for _, line := range from["Connection"] {
-		for _, name := range strings.Split(line, ",") {
-			drop[textproto.CanonicalMIMEHeaderKey(textproto.TrimString(name))] = true
-		}
-	}
-	for name, values := range from {
-		switch name {
-		case "Connection", "Proxy-Connection", "Keep-Alive", "Trailer", "Transfer-Encoding", "Upgrade", "Te",
-			"Date", "X-Request-Id", "Access-Control-Allow-Origin", "Access-Control-Allow-Credentials",
-			"Access-Control-Allow-Methods", "Access-Control-Allow-Headers":
-			continue
-		}
-		if !drop[name] {
-			to[name] = append([]string(nil), values...)
-		}
 	}
 }

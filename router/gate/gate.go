@@ -1,4 +1,8 @@
-package router
+// Package gate decides from headers alone what may pass: which requests come in
+// at all, which of their headers an engine gets, and which of an engine's
+// headers a client gets. It is pure; gate.go and headers.go can be read in any
+// order.
+package gate
 
 import (
 	"fmt"
@@ -8,58 +12,61 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/lm-warden/warden/router/dialect"
 )
 
 // Header limits: real clients send under 40 fields and 4 KiB.
 const (
-	maxHeaderBytes = 64 << 10
-	maxHeaders     = 100
+	MaxHeaderBytes = 64 << 10
+	MaxHeaders     = 100
 )
 
-// guard decides from the headers alone whether a request may come in. Its
-// rules stop web pages: a page that has rebound its own name to 127.0.0.1
+// Guard decides whether a request may come in. Its rules stop web pages: a page that has rebound its own name to 127.0.0.1
 // sends that name as Host, and any page's request carries its Origin.
-type guard struct {
+type Guard struct {
 	hosts   []string
 	origins []string
 }
 
-func newGuard(o Options) guard {
-	g := guard{origins: o.Origins}
-	for _, h := range o.Hosts {
+// NewGuard returns a Guard that accepts, beside this machine's own names, hosts
+// in the Host header, and pages from origins (scheme://host:port).
+func NewGuard(hosts, origins []string) Guard {
+	g := Guard{origins: origins}
+	for _, h := range hosts {
 		g.hosts = append(g.hosts, strings.ToLower(strings.TrimSuffix(h, ".")))
 	}
 	return g
 }
 
-// check returns nil when req may come in.
-func (g guard) check(req *http.Request) *refusal {
+// Check returns nil when req may come in.
+func (g Guard) Check(req *http.Request) *dialect.Error {
 	fields := 0
 	for _, values := range req.Header {
 		fields += len(values)
 	}
-	if fields > maxHeaders {
-		return forbid(http.StatusRequestHeaderFieldsTooLarge,
-			fmt.Sprintf("%d header fields, at most %d are accepted", fields, maxHeaders))
+	if fields > MaxHeaders {
+		return deny(http.StatusRequestHeaderFieldsTooLarge,
+			fmt.Sprintf("%d header fields, at most %d are accepted", fields, MaxHeaders))
 	}
 	if !g.hostAllowed(req) {
-		return forbid(http.StatusForbidden, fmt.Sprintf(
+		return deny(http.StatusForbidden, fmt.Sprintf(
 			"host %q is not one of warden's names; add it to the allowed hosts if it is meant to be", req.Host))
 	}
-	origin, listed := g.origin(req)
+	origin, listed := g.Origin(req)
 	if origin != "" && !listed {
-		return forbid(http.StatusForbidden, fmt.Sprintf(
+		return deny(http.StatusForbidden, fmt.Sprintf(
 			"origin %q is not allowed; add it to the allowed origins if pages from there may use warden", origin))
 	}
 	if !listed && strings.EqualFold(req.Header.Get("Sec-Fetch-Site"), "cross-site") {
-		return forbid(http.StatusForbidden, "request from a page of another site")
+		return deny(http.StatusForbidden, "request from a page of another site")
 	}
 	return nil
 }
 
-// origin returns the Origin header and whether it is listed. "null", which
+// Origin returns the Origin header and whether it is listed. "null", which
 // sandboxed pages send, never is.
-func (g guard) origin(req *http.Request) (origin string, listed bool) {
+func (g Guard) Origin(req *http.Request) (origin string, listed bool) {
 	values := req.Header.Values("Origin")
 	if len(values) == 0 {
 		return "", false
@@ -70,7 +77,7 @@ func (g guard) origin(req *http.Request) (origin string, listed bool) {
 	return values[0], values[0] != "null" && slices.Contains(g.origins, values[0])
 }
 
-func (g guard) hostAllowed(req *http.Request) bool {
+func (g Guard) hostAllowed(req *http.Request) bool {
 	name := hostName(req.Host)
 	if name == "" {
 		return false
@@ -106,22 +113,6 @@ func localIP(req *http.Request) netip.Addr {
 	return tcp.AddrPort().Addr().Unmap()
 }
 
-// preflight answers a listed origin's CORS questions and marks every answer
-// for it as readable; it reports whether the request is done with.
-func (r *Router) preflight(w http.ResponseWriter, req *http.Request) bool {
-	origin, listed := r.guard.origin(req)
-	if !listed {
-		return false
-	}
-	h := w.Header()
-	h.Set("Access-Control-Allow-Origin", origin)
-	h.Add("Vary", "Origin")
-	if req.Method != http.MethodOptions || req.Header.Get("Access-Control-Request-Method") == "" {
-		return false
-	}
-	h.Set("Access-Control-Allow-Methods", "GET, HEAD, POST")
-	h.Set("Access-Control-Allow-Headers", req.Header.Get("Access-Control-Request-Headers"))
-	h.Set("Access-Control-Max-Age", "600")
-	w.WriteHeader(http.StatusNoContent)
-	return true
+func deny(status int, message string) *dialect.Error {
+	return &dialect.Error{Status: status, Message: message}
 }

@@ -1,0 +1,166 @@
+// Package payload holds a request body in memory: read once, within a bound,
+// decoded, and sent any number of times.
+package payload
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/lm-warden/warden/router/dialect"
+)
+
+// Buffers up to this size go back to the pool; a few huge bodies must not
+// keep their memory for ever.
+const maxPooled = 4 << 20
+
+// Pool lends buffers. The zero value is ready.
+type Pool struct{ pool sync.Pool }
+
+// Get lends an empty buffer.
+func (p *Pool) Get() *bytes.Buffer {
+	if b, ok := p.pool.Get().(*bytes.Buffer); ok {
+		return b
+	}
+	return new(bytes.Buffer)
+}
+
+// Put takes a buffer back.
+func (p *Pool) Put(b *bytes.Buffer) {
+	if b.Cap() <= maxPooled {
+		b.Reset()
+		p.pool.Put(b)
+	}
+}
+
+// Payload is one body. A transport may still read it after its round trip has
+// failed; the buffer goes back to the pool when the last reader is gone.
+type Payload struct {
+	// Bytes is the decoded body. It must not be changed, nor used after
+	// Release.
+	Bytes  []byte
+	buffer *bytes.Buffer
+	pool   *Pool
+	refs   atomic.Int32
+}
+
+// Release gives up the owner's reference.
+func (p *Payload) Release() {
+	if p.refs.Add(-1) == 0 {
+		p.pool.Put(p.buffer)
+	}
+}
+
+// Send returns body, which is p.Bytes or an edited copy of them, as the body
+// of one outgoing request.
+func (p *Payload) Send(body []byte) io.ReadCloser {
+	p.refs.Add(1)
+	return &reader{payload: p, rest: body}
+}
+
+// reader: a transport may close it while its writing goroutine reads.
+type reader struct {
+	mu      sync.Mutex
+	payload *Payload
+	rest    []byte
+}
+
+func (r *reader) Read(to []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.rest) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(to, r.rest)
+	r.rest = r.rest[n:]
+	return n, nil
+}
+
+func (r *reader) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.payload != nil {
+		r.payload.Release()
+		r.payload, r.rest = nil, nil
+	}
+	return nil
+}
+
+// Read reads and decodes the whole body of req from in, at most limit bytes
+// after decoding, or says what is wrong. The connection is then of no further
+// use: part of the body may still be on its way.
+func Read(req *http.Request, in io.Reader, limit int64, pool *Pool) (*Payload, *dialect.Error) {
+	if kind, _, err := mime.ParseMediaType(req.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		// Also closes the one door that web pages have to post without asking
+		// first: forms and text/plain.
+		return nil, wrong(http.StatusUnsupportedMediaType,
+			fmt.Sprintf("content type %q, want application/json (curl: -H 'Content-Type: application/json')", req.Header.Get("Content-Type")))
+	}
+	if req.ContentLength > limit {
+		return nil, tooLarge(limit)
+	}
+	decoded, problem := decode(in, req.Header.Get("Content-Encoding"))
+	if problem != nil {
+		return nil, problem
+	}
+	defer decoded.Close()
+
+	buffer := pool.Get()
+	// A declared length is believed up to 1 MiB: more must really arrive.
+	buffer.Grow(int(min(max(req.ContentLength, 0), 1<<20)) + bytes.MinRead)
+	p := &Payload{buffer: buffer, pool: pool}
+	p.refs.Store(1)
+	_, err := buffer.ReadFrom(io.LimitReader(decoded, limit+1))
+	p.Bytes = buffer.Bytes()
+	switch {
+	case int64(buffer.Len()) > limit:
+		p.Release()
+		return nil, tooLarge(limit)
+	case err != nil:
+		p.Release()
+		return nil, wrong(http.StatusBadRequest, "cannot read the request body: "+err.Error())
+	}
+	return p, nil
+}
+
+func tooLarge(limit int64) *dialect.Error {
+	return wrong(http.StatusRequestEntityTooLarge, fmt.Sprintf("request body is larger than %d MiB", limit>>20))
+}
+
+func wrong(status int, message string) *dialect.Error {
+	return &dialect.Error{Status: status, Message: message}
+}
+
+// decode undoes Content-Encoding.
+func decode(in io.Reader, encoding string) (io.ReadCloser, *dialect.Error) {
+	switch strings.ToLower(strings.TrimSpace(encoding)) {
+	case "", "identity":
+		return io.NopCloser(in), nil
+	case "gzip", "x-gzip":
+		z, err := gzip.NewReader(in)
+		if err != nil {
+			return nil, wrong(http.StatusBadRequest, "the body is not gzip, as its Content-Encoding says: "+err.Error())
+		}
+		return z, nil
+	case "zstd":
+		// One goroutine-free decoder; its window is bounded so that a small
+		// body cannot ask for gigabytes.
+		z, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+			zstd.WithDecoderMaxWindow(8<<20))
+		if err != nil {
+			return nil, wrong(http.StatusBadRequest, "cannot decode zstd: "+err.Error())
+		}
+		return z.IOReadCloser(), nil
+	default:
+		return nil, wrong(http.StatusUnsupportedMediaType,
+			fmt.Sprintf("content encoding %q; gzip, zstd and none are understood", encoding))
+	}
+}
