@@ -76,24 +76,26 @@ func (p *shimProcess) Close() {
 func (p *shimProcess) pump() {
 	defer close(p.events)
 	defer p.stopPatience()
-	var exit *Exit
+	exit := p.client.State().Exit // an engine may be quicker than we were
+	if exit != nil {
+		p.tell(ProcessEvent{Kind: EngineExited, Exit: Exit(*exit)})
+	}
 	for {
 		n, err := p.client.Next()
 		switch {
 		case err != nil:
 			p.shimLost(exit)
 			return
+		case n.Gone:
+			p.end(n.Exited, "")
+			return
 		case n.Line != nil:
 			p.tell(ProcessEvent{Kind: EngineLine, Line: LogLine(*n.Line)})
 		case n.Exited != nil:
-			e := Exit(*n.Exited)
-			exit = &e
-			p.tell(ProcessEvent{Kind: EngineExited, Exit: e})
+			exit = n.Exited
+			p.tell(ProcessEvent{Kind: EngineExited, Exit: Exit(*exit)})
 		case n.Stuck != nil:
 			p.tell(ProcessEvent{Kind: EngineStuck, PIDs: n.Stuck})
-		case n.Gone:
-			p.end(exit, "")
-			return
 		}
 	}
 }
@@ -116,7 +118,7 @@ func (p *shimProcess) tell(e ProcessEvent) {
 }
 
 // shimLost ends the tree in place of a dead or deaf shim.
-func (p *shimProcess) shimLost(exit *Exit) {
+func (p *shimProcess) shimLost(exit *shim.Exit) {
 	select {
 	case <-p.closed: // we left, not the shim
 		if p.cmd != nil {
@@ -127,9 +129,9 @@ func (p *shimProcess) shimLost(exit *Exit) {
 	}
 	note := ""
 	if exit == nil {
-		exit = &Exit{Signal: syscall.SIGKILL, At: time.Now()}
+		exit = &shim.Exit{Signal: syscall.SIGKILL, At: time.Now()}
 		note = "the engine's shim was killed"
-		p.tell(ProcessEvent{Kind: EngineExited, Exit: *exit, Note: note})
+		p.tell(ProcessEvent{Kind: EngineExited, Exit: Exit(*exit), Note: note})
 	}
 	for {
 		ctx, cancel := context.WithTimeout(context.Background(), killPatience)
@@ -151,7 +153,7 @@ func (p *shimProcess) shimLost(exit *Exit) {
 }
 
 // end tells that nothing is left, once the shim itself has ended and its locks are free.
-func (p *shimProcess) end(exit *Exit, note string) {
+func (p *shimProcess) end(exit *shim.Exit, note string) {
 	if p.cmd != nil {
 		_ = p.cmd.Wait() // its own exit status says nothing about the engine
 	} else {
@@ -159,8 +161,5 @@ func (p *shimProcess) end(exit *Exit, note string) {
 		defer cancel()
 		_ = p.client.WaitEnd(ctx) // a shim that lingers makes the next start fail on its lock, and be repeated
 	}
-	if exit == nil {
-		exit = &Exit{At: time.Now()}
-	}
-	p.tell(ProcessEvent{Kind: EngineGone, Exit: *exit, Note: note})
+	p.tell(ProcessEvent{Kind: EngineGone, Exit: Exit(*exit), Note: note})
 }

@@ -19,7 +19,7 @@ import (
 // Notice is what a shim tells its client.
 type Notice struct {
 	Line   *Line // one line of output
-	Exited *Exit // the main process ended; the rest is being ended
+	Exited *Exit // the main process ended; the rest is being ended, or is Gone
 	Stuck  []int // processes that outlived SIGKILL
 	Gone   bool  // no process of the tree is left
 }
@@ -98,8 +98,8 @@ func (c *Client) Next() (Notice, error) {
 			return Notice{Exited: m.Exit}, nil
 		case m.Kind == msgStuck:
 			return Notice{Stuck: m.PIDs}, nil
-		case m.Kind == msgGone:
-			return Notice{Gone: true}, nil
+		case m.Kind == msgGone && m.Exit != nil:
+			return Notice{Gone: true, Exited: m.Exit}, nil
 		}
 	}
 }

@@ -19,6 +19,9 @@ type hub struct {
 	orders chan<- request
 	closed chan struct{} // nobody takes orders any more
 
+	followed chan struct{} // closed when the first client follows
+	first    sync.Once
+
 	mu      sync.Mutex
 	state   State
 	kept    []Line // ring
@@ -28,7 +31,10 @@ type hub struct {
 }
 
 func newHub(state State, orders chan<- request) *hub {
-	return &hub{orders: orders, closed: make(chan struct{}), state: state, clients: make(map[*client]struct{})}
+	return &hub{
+		orders: orders, closed: make(chan struct{}), followed: make(chan struct{}),
+		state: state, clients: make(map[*client]struct{}),
+	}
 }
 
 // setState is what a client that comes now is told first.
@@ -138,6 +144,7 @@ func (h *hub) follow(c *client, n int) {
 		c.send(message{Kind: msgLine, Line: &l})
 	}
 	c.follows = true
+	h.first.Do(func() { close(h.followed) })
 }
 
 // close sends what is queued, waits at most limit for slow clients, and ends all connections.

@@ -20,8 +20,13 @@ import (
 // readyFD is where the parent listens for the outcome of the start: one line, empty for success, else the reason.
 const readyFD = 3
 
-// farewell is how long the shim waits for slow clients before it ends.
-const farewell = time.Second
+const (
+	// farewell is how long the shim waits for slow clients, and for a slow disk, before it ends.
+	farewell = time.Second
+	// welcome is how long it waits for the first client when the engine ended at once: whoever started it wants to
+	// hear why, and may be slower than a refused command line.
+	welcome = 3 * time.Second
+)
 
 // Main is the body of the hidden sub-command `warden __shim --dir D`. It returns the exit status: 0 when the engine was
 // started and its whole tree has ended, however that happened; the engine's own end is in the state file.
@@ -166,6 +171,10 @@ func supervise(dir string, spec Spec, state State, log *slog.Logger, up func()) 
 	draining.Wait()
 	disk.close()
 	waitAtMost(&writing, farewell)
+	select {
+	case <-clients.followed:
+	case <-time.After(welcome - min(welcome, time.Since(begun.at))):
+	}
 	keep.state.Gone = true
 	keep.save()
 	clients.setState(keep.state)

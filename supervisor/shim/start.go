@@ -23,6 +23,7 @@ const oomScore = "300"
 // started is an engine that was just started.
 type started struct {
 	proc proc.Process
+	at   time.Time
 	err  error
 }
 
@@ -45,7 +46,7 @@ func startAndReap(spec Spec, dir string, output *os.File, up chan<- started, rea
 		return
 	}
 	p, err := proc.Read(pid) // a child that is not reaped yet is always there, if only as a zombie
-	up <- started{proc: p, err: err}
+	up <- started{proc: p, at: time.Now(), err: err}
 	for {
 		var status unix.WaitStatus
 		pid, err := unix.Wait4(-1, &status, 0, nil)

@@ -377,9 +377,8 @@ func TestOrphanStopEndsAnEngineNobodyWatches(t *testing.T) {
 
 func TestStateFileTellsTheEnd(t *testing.T) {
 	r := startShim(t, nil, "--say", "dying", "--exit-at-once", "7")
-	if err := r.client.WaitEnd(within(t)); err != nil {
-		t.Fatal(err)
-	}
+	r.line("dying")
+	r.gone()
 	s, err := ReadState(r.dir)
 	if err != nil {
 		t.Fatal(err)
