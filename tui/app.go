@@ -13,6 +13,7 @@ import (
 	"github.com/lm-warden/warden/tui/cell"
 	"github.com/lm-warden/warden/tui/quiet"
 	"github.com/lm-warden/warden/tui/screen"
+	"github.com/lm-warden/warden/tui/state"
 )
 
 func init() { quiet.Restore() } // bubbletea is initialised: see package quiet
@@ -30,11 +31,11 @@ type Theme = cell.Theme
 func NamedTheme(name string, ascii bool) (Theme, error) { return cell.NamedTheme(name, ascii) }
 
 // Mode is who opens the dashboard.
-type Mode = screen.Mode
+type Mode = state.Mode
 
 const (
-	Top = screen.Top // `warden top`: q and Ctrl-C just leave
-	Up  = screen.Up  // `warden up` in front: q asks, Ctrl-C stops the replicas
+	Top = state.Top // `warden top`: q and Ctrl-C just leave
+	Up  = state.Up  // `warden up` in front: q asks, Ctrl-C stops the replicas
 )
 
 // Once draws one status without a program around it; height 0 = as high as what it shows.
@@ -43,7 +44,7 @@ func Once(status control.Status, width, height int, t Theme) string {
 }
 
 // Keys describes every key of the dashboard for a manual page: its name, what it does.
-func Keys() [][2]string { return screen.Keys() }
+func Keys() [][2]string { return state.Keys() }
 
 // Action is why Run returned.
 type Action int
@@ -78,7 +79,7 @@ func Run(ctx context.Context, src Source, opts Options) (Result, error) {
 	if opts.Zone == nil {
 		opts.Zone = time.Local
 	}
-	a := &app{theme: opts.Theme, state: screen.NewState(opts.Mode, opts.View, opts.Zone, time.Now()), size: screen.Size{W: 80, H: 24}}
+	a := &app{theme: opts.Theme, state: state.New(opts.Mode, opts.View, opts.Zone, time.Now()), size: state.Size{W: 80, H: 24}}
 	program := tea.NewProgram(a, tea.WithInput(opts.In), tea.WithOutput(opts.Out), tea.WithAltScreen(),
 		tea.WithoutSignalHandler(), tea.WithFPS(int(time.Second/frameTime)))
 	a.feed = newFeed(ctx, src, func(m any) { program.Send(m) })
@@ -98,8 +99,8 @@ func Run(ctx context.Context, src Source, opts Options) (Result, error) {
 
 // app is the bubbletea model: it passes messages to Reduce, and draws at most ten times a second.
 type app struct {
-	state  screen.State
-	size   screen.Size
+	state  state.State
+	size   state.Size
 	theme  Theme
 	feed   *feed
 	result Result
@@ -123,19 +124,19 @@ func (a *app) Update(m tea.Msg) (tea.Model, tea.Cmd) {
 		a.redraw = nil
 		return a, nil
 	case tea.WindowSizeMsg:
-		a.size = screen.Size{W: m.Width, H: m.Height}
+		a.size = state.Size{W: m.Width, H: m.Height}
 		a.drawn = time.Time{} // at once: the terminal has torn the old picture
-		return a, a.reduce(screen.Resized{Size: a.size})
+		return a, a.reduce(state.Resized{Size: a.size})
 	case tea.KeyMsg:
 		return a, a.reduce(pressedFrom(m))
-	case screen.Msg:
+	case state.Msg:
 		return a, a.reduce(m)
 	}
 	return a, nil
 }
 
-func pressedFrom(m tea.KeyMsg) screen.Pressed {
-	p := screen.Pressed{Key: m.String()}
+func pressedFrom(m tea.KeyMsg) state.Pressed {
+	p := state.Pressed{Key: m.String()}
 	if m.Paste {
 		p.Key = "paste" // pasted text is typed into a line, never taken for keys
 	}
@@ -145,22 +146,22 @@ func pressedFrom(m tea.KeyMsg) screen.Pressed {
 	return p
 }
 
-func (a *app) reduce(m screen.Msg) tea.Cmd {
-	next, intent := screen.Reduce(a.state, m)
+func (a *app) reduce(m state.Msg) tea.Cmd {
+	next, intent := state.Reduce(a.state, m)
 	a.state, a.dirty = next, true
 	a.feed.follow(next.WantsLog())
 	switch intent.Do {
-	case screen.Nothing:
+	case state.Nothing:
 		return nil
-	case screen.Leave:
+	case state.Leave:
 		return tea.Quit
-	case screen.StopAll:
+	case state.StopAll:
 		a.result.Action = Stopped
 		return tea.Quit
-	case screen.Detach:
+	case state.Detach:
 		a.result.Action = Detached
 		return tea.Quit
-	case screen.GiveUp:
+	case state.GiveUp:
 		a.err = lostError(a.state)
 		return tea.Quit
 	default:
@@ -169,7 +170,7 @@ func (a *app) reduce(m screen.Msg) tea.Cmd {
 	}
 }
 
-func lostError(s screen.State) error {
+func lostError(s state.State) error {
 	if why := s.Trouble(); why != "" {
 		return fmt.Errorf("%w: %s", ErrLost, why)
 	}

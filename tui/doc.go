@@ -4,7 +4,7 @@
 // Read in this order:
 //
 //  1. source.go: where everything comes from.
-//  2. package screen: what the dashboard looks like, as a pure function.
+//  2. packages state and screen: what the dashboard remembers, and what it looks like; pure functions.
 //  3. app.go, feed.go: the program around it: keys and messages in, pictures out.
 //  4. startup.go, plain.go, progress.go: a start that is still going on, told without taking over the terminal.
 //

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/lm-warden/warden/supervisor/control"
-	"github.com/lm-warden/warden/tui/screen"
+	"github.com/lm-warden/warden/tui/state"
 )
 
 const (
@@ -56,7 +56,7 @@ func (f *feed) tick() {
 		case <-f.ctx.Done():
 			return
 		case now := <-t.C:
-			f.send(screen.Ticked{At: now})
+			f.send(state.Ticked{At: now})
 		}
 	}
 }
@@ -70,12 +70,12 @@ func (f *feed) watch() {
 				ended = err
 				break
 			}
-			f.send(screen.Told{Message: m, At: time.Now()})
+			f.send(state.Told{Message: m, At: time.Now()})
 		}
 		if f.ctx.Err() != nil {
 			return
 		}
-		f.send(screen.Unreachable{Err: ended, At: time.Now()})
+		f.send(state.Unreachable{Err: ended, At: time.Now()})
 		if !f.pause(reconnectAfter) {
 			return
 		}
@@ -135,7 +135,7 @@ func (f *feed) readLog(ctx context.Context, replica string) {
 			lines <- l.Text
 		}
 	}()
-	batch := screen.LogLines{Replica: replica, Reset: true}
+	batch := state.LogLines{Replica: replica, Reset: true}
 	flush := time.NewTicker(frameTime)
 	defer flush.Stop()
 	for {
@@ -153,27 +153,27 @@ func (f *feed) readLog(ctx context.Context, replica string) {
 		case <-flush.C:
 			if len(batch.Lines) > 0 && ctx.Err() == nil {
 				f.send(batch)
-				batch = screen.LogLines{Replica: replica}
+				batch = state.LogLines{Replica: replica}
 			}
 		}
 	}
 }
 
 // carryOut gives the daemon an order and reports what came of it.
-func (f *feed) carryOut(intent screen.Intent) {
+func (f *feed) carryOut(intent state.Intent) {
 	f.running.Go(func() {
 		ctx, cancel := context.WithTimeout(f.ctx, orderTimeout)
 		defer cancel()
 		text, err := f.order(ctx, intent)
-		f.send(screen.Done{Text: text, Err: err, At: time.Now()})
+		f.send(state.Done{Text: text, Err: err, At: time.Now()})
 	})
 }
 
-func (f *feed) order(ctx context.Context, intent screen.Intent) (string, error) {
-	actions := map[screen.Deed]control.ReplicaAction{screen.Restart: control.Restart, screen.Drain: control.Drain, screen.Undrain: control.Undrain, screen.Retry: control.Retry}
+func (f *feed) order(ctx context.Context, intent state.Intent) (string, error) {
+	actions := map[state.Deed]control.ReplicaAction{state.Restart: control.Restart, state.Drain: control.Drain, state.Undrain: control.Undrain, state.Retry: control.Retry}
 	switch intent.Do {
-	case screen.AffinityOn, screen.AffinityOff:
-		c, err := f.src.SetAffinity(ctx, intent.Target, intent.Do == screen.AffinityOn)
+	case state.AffinityOn, state.AffinityOff:
+		c, err := f.src.SetAffinity(ctx, intent.Target, intent.Do == state.AffinityOn)
 		if err != nil {
 			return "", err
 		}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/lm-warden/warden/supervisor/control"
 	"github.com/lm-warden/warden/tui/cell"
-	"github.com/lm-warden/warden/tui/screen"
+	"github.com/lm-warden/warden/tui/state"
 )
 
 // ProgressMode is how a start is told.
@@ -196,7 +196,7 @@ func readStatuses(ctx context.Context, src Source, out chan<- watched) {
 		}
 		next := watched{err: err}
 		if m.Status != nil {
-			next.status = screen.Clean(*m.Status)
+			next.status = state.Clean(*m.Status)
 		}
 		select {
 		case out <- next:

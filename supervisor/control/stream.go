@@ -2,6 +2,7 @@ package control
 
 import (
 	"encoding/json"
+	"log/slog"
 	"net/http"
 	"time"
 )
@@ -25,17 +26,19 @@ type lineWriter struct {
 	w       http.ResponseWriter
 	rc      *http.ResponseController
 	timeout time.Duration
+	log     *slog.Logger
 }
 
 func (s *Server) newLineWriter(w http.ResponseWriter) *lineWriter {
 	w.Header().Set("Content-Type", "application/x-ndjson")
-	return &lineWriter{w: w, rc: http.NewResponseController(w), timeout: s.opts.WriteTimeout}
+	return &lineWriter{w: w, rc: http.NewResponseController(w), timeout: s.opts.WriteTimeout, log: s.opts.Log}
 }
 
 // write may keep the line in a buffer until flush.
 func (l *lineWriter) write(v any) error {
 	line, err := json.Marshal(v)
-	if err != nil {
+	if err != nil { // a NaN in a figure: the stream ends, and nobody else would learn why
+		l.log.Error("cannot encode a line for a control client", "err", err)
 		return err
 	}
 	if err := l.rc.SetWriteDeadline(time.Now().Add(l.timeout)); err != nil {

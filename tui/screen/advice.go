@@ -11,17 +11,17 @@ import (
 
 // adviceSection says of each finding its cause, the evidence and what would help; those about the selected replica
 // come first.
-func (s State) adviceSection(w int, t cell.Theme) section {
+func (s view) adviceSection(w int, t cell.Theme) section {
 	lines := s.adviceLines(w, t)
 	first := slices.Index(append(lines[:len(lines):len(lines)], ""), "") // lines of the first finding
 	return section{min: max(first, 1), want: max(len(lines), 1), draw: func(h int) []string {
-		return scrolled(lines, s.panelScroll(s.panel), h)
+		return scrolled(lines, s.panelScroll(s.Panel), h)
 	}}
 }
 
-func (s State) adviceLines(w int, t cell.Theme) []string {
-	found := slices.Clone(s.shown().findings)
-	if r, ok := s.current(); ok {
+func (s view) adviceLines(w int, t cell.Theme) []string {
+	found := slices.Clone(s.Shown().Findings)
+	if r, ok := s.Current(); ok {
 		slices.SortStableFunc(found, func(a, b explain.Finding) int { return weight(b, r.ID) - weight(a, r.ID) })
 	}
 	var out []string

@@ -9,6 +9,7 @@ import (
 	"github.com/lm-warden/warden/supervisor/control"
 	"github.com/lm-warden/warden/tui/cell"
 	"github.com/lm-warden/warden/tui/explain"
+	"github.com/lm-warden/warden/tui/state"
 )
 
 // text is what stands in a cell and what it means.
@@ -188,7 +189,7 @@ func kvCell(l line, w int) text {
 func kvAll(ls []line, w int, ascii bool) text {
 	full := cell.Gap()
 	for _, l := range ls {
-		full = maxKnown(full, pointOf(l.Replica).kv)
+		full = state.MaxKnown(full, state.PointOf(l.Replica).KV)
 	}
 	if math.IsNaN(full) {
 		return text{s: cell.Left("  "+cell.Unknown, w, ascii)}
@@ -205,9 +206,9 @@ func number(v float64, form func(float64) string) text {
 	return text{s: form(v)}
 }
 
-func ratio(v *float64) text { return number(known(v), cell.Percent) }
+func ratio(v *float64) text { return number(state.Known(v), cell.Percent) }
 
-func perSecond(v *float64) text { return number(known(v), cell.Count) }
+func perSecond(v *float64) text { return number(state.Known(v), cell.Count) }
 
 func preemptions(e *control.Engine) text {
 	if e.Preemptions60s == nil {
@@ -249,7 +250,7 @@ func engineSum(ls []line, figure func(*control.Engine) float64) text {
 	for _, l := range ls {
 		if l.Engine != nil && !l.stale {
 			if v := figure(l.Engine); !math.IsNaN(v) {
-				out = orZero(out) + v
+				out = state.OrZero(out) + v
 			}
 		}
 	}

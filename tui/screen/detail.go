@@ -11,8 +11,8 @@ import (
 )
 
 // detailLines tell everything about the selected replica.
-func (s State) detailLines(w int, t cell.Theme) []string {
-	r, ok := s.current()
+func (s view) detailLines(w int, t cell.Theme) []string {
+	r, ok := s.Current()
 	if !ok {
 		return []string{" no replica"}
 	}
@@ -22,7 +22,7 @@ func (s State) detailLines(w int, t cell.Theme) []string {
 			out = append(out, " "+t.Paint(dim, cell.Left(label, 14, t.ASCII))+cell.Cut(words, w-16, t.ASCII))
 		}
 	}
-	now := s.daemonNow()
+	now := s.DaemonNow()
 	row("replica", r.ID+" of "+r.Model)
 	row("state", strings.TrimSpace(r.State+" for "+cell.Age(now.Sub(r.Since))+"   "+r.Note))
 	if p := r.Phase; p != nil {
@@ -92,9 +92,9 @@ func engineRows(r control.Replica) [][2]string {
 	return out
 }
 
-func (s State) gpusText(r control.Replica) string {
+func (s view) gpusText(r control.Replica) string {
 	var out []string
-	for _, g := range s.shown().status.GPUs {
+	for _, g := range s.Shown().Status.GPUs {
 		for _, i := range r.GPUs {
 			if g.Index != i {
 				continue

@@ -1,7 +1,6 @@
-// Package screen is the dashboard as a pure function: Reduce makes a State of messages, Render makes text of a State.
-// No clock, no terminal, no daemon.
+// Package screen draws a State as text: Render is a pure function of state, size and theme.
 //
-// Read in this order: state.go and history.go (what is remembered), reduce.go, input.go and keys.go (how it changes),
-// layout.go (how a picture is put together), then its parts: header.go, columns.go and table.go, panels.go, sessions.go,
-// tokens.go, advice.go, logview.go, detail.go, help.go. once.go draws a single picture.
+// Read in this order: layout.go (how a picture is put together), header.go, columns.go and table.go, panels.go,
+// sessions.go, tokens.go, advice.go, logview.go, detail.go, help.go. once.go draws a single picture. The golden files
+// in testdata are the best introduction.
 package screen

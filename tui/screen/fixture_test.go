@@ -2,6 +2,7 @@ package screen
 
 import (
 	"fmt"
+	"github.com/lm-warden/warden/tui/state"
 	"math"
 	"time"
 
@@ -152,9 +153,9 @@ var engineLog = []string{
 }
 
 // lived is a state that has seen a minute of a status, with load that came up slowly.
-func lived(mode Mode, status control.Status, size Size) State {
-	s := NewState(mode, false, time.UTC, t0.Add(-time.Minute))
-	s, _ = Reduce(s, Resized{size})
+func lived(mode state.Mode, status control.Status, size state.Size) state.State {
+	s := state.New(mode, false, time.UTC, t0.Add(-time.Minute))
+	s, _ = state.Reduce(s, state.Resized{Size: size})
 	for i := range 61 {
 		st := status
 		st.Now = t0.Add(time.Duration(i-60) * time.Second)
@@ -181,23 +182,23 @@ func lived(mode Mode, status control.Status, size Size) State {
 		if i == 0 {
 			m.Recent = happened()
 		}
-		s, _ = Reduce(s, Told{m, st.Now})
+		s, _ = state.Reduce(s, state.Told{Message: m, At: st.Now})
 	}
-	s, _ = Reduce(s, LogLines{Replica: "r0", Lines: engineLog, Reset: true})
+	s, _ = state.Reduce(s, state.LogLines{Replica: "r0", Lines: engineLog, Reset: true})
 	return s
 }
 
 // press sends keys one after the other.
-func press(s State, keys ...string) State {
+func press(s state.State, keys ...string) state.State {
 	for _, k := range keys {
-		s, _ = Reduce(s, key(k))
+		s, _ = state.Reduce(s, key(k))
 	}
 	return s
 }
 
-func key(k string) Pressed {
+func key(k string) state.Pressed {
 	if len([]rune(k)) == 1 {
-		return Pressed{Key: k, Text: k}
+		return state.Pressed{Key: k, Text: k}
 	}
-	return Pressed{Key: k}
+	return state.Pressed{Key: k}
 }

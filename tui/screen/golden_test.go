@@ -12,78 +12,82 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/lm-warden/warden/supervisor/control"
 	"github.com/lm-warden/warden/tui/cell"
+	"github.com/lm-warden/warden/tui/state"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-var sizes = map[string]Size{"80x24": {80, 24}, "140x40": {140, 40}}
+var sizes = map[string]state.Size{"80x24": {W: 80, H: 24}, "140x40": {W: 140, H: 40}}
 
 // pictures are every state of the screen that a user may meet, each at both sizes.
-var pictures = map[string]func(Size) State{
-	"loading": func(z Size) State { return lived(Up, loading(), z) },
-	"ready":   func(z Size) State { return lived(Top, mild(), z) },
-	"hot":     func(z Size) State { return lived(Top, hot(), z) },
-	"failed":  func(z Size) State { return lived(Top, failed(), z) },
-	"empty":   func(z Size) State { return lived(Up, ready(), z) },
-	"lost": func(z Size) State {
-		s, _ := Reduce(lived(Top, hot(), z), Ticked{t0.Add(12 * time.Second)})
+var pictures = map[string]func(state.Size) state.State{
+	"loading": func(z state.Size) state.State { return lived(state.Up, loading(), z) },
+	"ready":   func(z state.Size) state.State { return lived(state.Top, mild(), z) },
+	"hot":     func(z state.Size) state.State { return lived(state.Top, hot(), z) },
+	"failed":  func(z state.Size) state.State { return lived(state.Top, failed(), z) },
+	"empty":   func(z state.Size) state.State { return lived(state.Up, ready(), z) },
+	"lost": func(z state.Size) state.State {
+		s, _ := state.Reduce(lived(state.Top, hot(), z), state.Ticked{At: t0.Add(12 * time.Second)})
 		return s
 	},
-	"stopped": func(z Size) State {
-		s, _ := Reduce(lived(Top, hot(), z), Unreachable{At: t0.Add(40 * time.Second)})
+	"stopped": func(z state.Size) state.State {
+		s, _ := state.Reduce(lived(state.Top, hot(), z), state.Unreachable{At: t0.Add(40 * time.Second)})
 		return s
 	},
-	"stale": func(z Size) State {
+	"stale": func(z state.Size) state.State {
 		st := hot()
 		e := *st.Replicas[1].Engine
 		e.Stale, e.AgeSeconds = true, 14.2
 		st.Replicas[1].Engine = &e
-		return lived(Top, st, z)
+		return lived(state.Top, st, z)
 	},
-	"demo": func(z Size) State {
+	"demo": func(z state.Size) state.State {
 		st := mild()
 		st.Simulated, st.Models[0].Device = true, "simulated"
 		for i := range st.GPUs {
 			st.GPUs[i].Name = "SIMULATED GPU"
 		}
-		return lived(Up, st, z)
+		return lived(state.Up, st, z)
 	},
-	"nogpu": func(z Size) State {
+	"nogpu": func(z state.Size) state.State {
 		st := mild()
 		st.GPUs = nil
-		return lived(Top, st, z)
+		return lived(state.Top, st, z)
 	},
-	"two-models": func(z Size) State {
+	"two-models": func(z state.Size) state.State {
 		st := mild()
 		second := st.Models[0]
 		second.Alias, second.Repo, second.Affinity, second.Policy, second.DP = "coder", "Qwen/Qwen3-Coder-30B", false, control.PolicyBalance, 2
 		st.Models[0].DP = 2
 		st.Models = append(st.Models, second)
 		st.Replicas[2].Model, st.Replicas[3].Model = "coder", "coder"
-		return press(lived(Top, st, z), "down", "down")
+		return press(lived(state.Top, st, z), "down", "down")
 	},
-	"balance": func(z Size) State {
+	"balance": func(z state.Size) state.State {
 		st := mild()
 		st.Models[0].Affinity, st.Models[0].Policy = false, control.PolicyBalance
-		return lived(Top, st, z)
+		return lived(state.Top, st, z)
 	},
-	"paused":   func(z Size) State { return press(lived(Top, hot(), z), " ") },
-	"explain":  func(z Size) State { return press(lived(Top, hot(), z), "e") },
-	"tokens":   func(z Size) State { return press(lived(Top, hot(), z), "tab") },
-	"sessions": func(z Size) State { return press(lived(Top, queuedStatus(), z), "tab", "tab") },
-	"history":  func(z Size) State { return press(lived(Top, hot(), z), "tab", "tab", "tab") },
-	"events":   func(z Size) State { return press(lived(Top, hot(), z), "shift+tab") },
-	"detail":   func(z Size) State { return press(lived(Top, failed(), z), "enter") },
-	"detail-r3": func(z Size) State {
-		return press(lived(Top, hot(), z), "j", "j", "j", "enter")
+	"paused":   func(z state.Size) state.State { return press(lived(state.Top, hot(), z), " ") },
+	"explain":  func(z state.Size) state.State { return press(lived(state.Top, hot(), z), "e") },
+	"tokens":   func(z state.Size) state.State { return press(lived(state.Top, hot(), z), "tab") },
+	"sessions": func(z state.Size) state.State { return press(lived(state.Top, queuedStatus(), z), "tab", "tab") },
+	"history":  func(z state.Size) state.State { return press(lived(state.Top, hot(), z), "tab", "tab", "tab") },
+	"events":   func(z state.Size) state.State { return press(lived(state.Top, hot(), z), "shift+tab") },
+	"detail":   func(z state.Size) state.State { return press(lived(state.Top, failed(), z), "enter") },
+	"detail-r3": func(z state.Size) state.State {
+		return press(lived(state.Top, hot(), z), "j", "j", "j", "enter")
 	},
-	"log":     func(z Size) State { return press(lived(Top, hot(), z), "l", "w") },
-	"search":  func(z Size) State { return press(lived(Top, hot(), z), "l", "/", "P", "O", "S", "T") },
-	"filter":  func(z Size) State { return press(lived(Top, hot(), z), "/", "r", "3", "enter", "s") },
-	"help":    func(z Size) State { return press(lived(Top, hot(), z), "?") },
-	"confirm": func(z Size) State { return press(lived(Top, hot(), z), "R") },
-	"quit-up": func(z Size) State { return press(lived(Up, hot(), z), "q") },
-	"before":  func(z Size) State { s, _ := Reduce(NewState(Top, false, time.UTC, t0), Resized{z}); return s },
+	"log":     func(z state.Size) state.State { return press(lived(state.Top, hot(), z), "l", "w") },
+	"search":  func(z state.Size) state.State { return press(lived(state.Top, hot(), z), "l", "/", "P", "O", "S", "T") },
+	"filter":  func(z state.Size) state.State { return press(lived(state.Top, hot(), z), "/", "r", "3", "enter", "s") },
+	"help":    func(z state.Size) state.State { return press(lived(state.Top, hot(), z), "?") },
+	"confirm": func(z state.Size) state.State { return press(lived(state.Top, hot(), z), "R") },
+	"quit-up": func(z state.Size) state.State { return press(lived(state.Up, hot(), z), "q") },
+	"before": func(z state.Size) state.State {
+		s, _ := state.Reduce(state.New(state.Top, false, time.UTC, t0), state.Resized{Size: z})
+		return s
+	},
 }
 
 func queuedStatus() control.Status {
@@ -106,7 +110,7 @@ func TestGolden(t *testing.T) {
 		checkPicture(t, "ascii-"+sizeName, pictures["hot"](size), size, ascii)
 		checkPicture(t, "ascii-tokens-"+sizeName, pictures["tokens"](size), size, ascii)
 	}
-	for _, size := range []Size{{60, 12}, {70, 16}, {100, 30}, {120, 30}, {200, 60}} {
+	for _, size := range []state.Size{{W: 60, H: 12}, {W: 70, H: 16}, {W: 100, H: 30}, {W: 120, H: 30}, {W: 200, H: 60}} {
 		checkPicture(t, "hot-"+cell.Count(float64(size.W))+"x"+cell.Count(float64(size.H)), pictures["hot"](size), size, cell.Theme{})
 	}
 	for _, name := range []string{"auto", "dark", "light"} {
@@ -118,7 +122,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-func checkPicture(t *testing.T, name string, s State, size Size, theme cell.Theme) {
+func checkPicture(t *testing.T, name string, s state.State, size state.Size, theme cell.Theme) {
 	t.Helper()
 	got := Render(s, size, theme)
 	checkShape(t, name, got, size)
@@ -138,7 +142,7 @@ func checkPicture(t *testing.T, name string, s State, size Size, theme cell.Them
 }
 
 // checkShape: exactly as many lines as the terminal, none wider, nothing that moves the cursor.
-func checkShape(t *testing.T, name, got string, size Size) {
+func checkShape(t *testing.T, name, got string, size state.Size) {
 	t.Helper()
 	lines := strings.Split(got, "\n")
 	if len(lines) != size.H {
@@ -164,13 +168,13 @@ func TestEverySize(t *testing.T) {
 	}
 	random := rand.New(rand.NewPCG(1, 2)) // always the same sizes
 	for name, picture := range pictures {
-		s := picture(Size{80, 24})
+		s := picture(state.Size{W: 80, H: 24})
 		for range 60 {
-			size := Size{1 + random.IntN(210), 1 + random.IntN(64)}
+			size := state.Size{W: 1 + random.IntN(210), H: 1 + random.IntN(64)}
 			if size.W >= minWidth-2 { // mostly sizes that show something
 				size.H = max(size.H, minHeight)
 			}
-			s, _ = Reduce(s, Resized{size})
+			s, _ = state.Reduce(s, state.Resized{Size: size})
 			checkShape(t, name, Render(s, size, theme), size)
 			if t.Failed() {
 				t.Fatalf("%s at %dx%d", name, size.W, size.H)
@@ -217,7 +221,7 @@ func TestASCIIMeansASCII(t *testing.T) {
 }
 
 func TestTooSmall(t *testing.T) {
-	for _, size := range []Size{{59, 24}, {80, 11}, {33, 1}} {
+	for _, size := range []state.Size{{W: 59, H: 24}, {W: 80, H: 11}, {W: 33, H: 1}} {
 		if got := Render(pictures["hot"](size), size, cell.Theme{}); !strings.HasPrefix(got, "terminal too small: 60x12 needed") {
 			t.Errorf("%v: %q", size, got)
 		}
@@ -253,8 +257,8 @@ func BenchmarkRender(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	size := Size{140, 40}
-	s := lived(Top, st, size)
+	size := state.Size{W: 140, H: 40}
+	s := lived(state.Top, st, size)
 	for b.Loop() {
 		Render(s, size, theme)
 	}

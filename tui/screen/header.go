@@ -7,31 +7,32 @@ import (
 
 	"github.com/lm-warden/warden/supervisor/control"
 	"github.com/lm-warden/warden/tui/cell"
+	"github.com/lm-warden/warden/tui/state"
 )
 
 // gapFor sets facts apart as far as the room allows.
 func gapFor(w int) int {
-	if w >= wideWidth {
+	if w >= state.WideWidth {
 		return 3
 	}
 	return 2
 }
 
 // header says what runs and how it does, in two lines.
-func (s State) header(w int, t, bright cell.Theme) []string {
-	p := s.shown()
-	if p.at.IsZero() {
+func (s view) header(w int, t, bright cell.Theme) []string {
+	p := s.Shown()
+	if p.At.IsZero() {
 		return []string{cell.Join(w, gapFor(w), t, cell.Fragment{Long: "warden", Role: strong}), s.banner(w, bright)}
 	}
 	second := s.figuresLine(w, t)
-	if s.lost() {
+	if s.Lost() {
 		second = s.banner(w, bright)
 	}
 	return []string{s.identityLine(w, t), second}
 }
 
-func (s State) identityLine(w int, t cell.Theme) string {
-	status := s.shown().status
+func (s view) identityLine(w int, t cell.Theme) string {
+	status := s.Shown().Status
 	ready := fmt.Sprintf("%d/%d ready", status.Count(control.StateReady), len(status.Replicas))
 	readyRole := warn
 	if status.Count(control.StateReady) == len(status.Replicas) {
@@ -44,7 +45,7 @@ func (s State) identityLine(w int, t cell.Theme) string {
 	if status.Simulated {
 		parts = append(parts, cell.Fragment{Long: "SIMULATED", Role: warn})
 	}
-	if s.frozen != nil {
+	if s.Paused() {
 		parts = append(parts, cell.Fragment{Long: "PAUSED", Role: warn})
 	}
 	if status.State == control.DaemonStopping {
@@ -60,12 +61,12 @@ func (s State) identityLine(w int, t cell.Theme) string {
 	if single {
 		parts = append(parts, shapeFragments(status.Models[0])...)
 	}
-	if s.readOnly {
+	if s.ReadOnly {
 		parts = append(parts, cell.Fragment{Long: "view only", Drop: 3})
 	}
 	return cell.Join(w, gapFor(w), t, append(parts,
 		cell.Fragment{Long: status.Listen, Short: strings.TrimPrefix(status.Listen, "http://"), Drop: 2},
-		cell.Fragment{Long: "up " + cell.Age(s.daemonNow().Sub(status.StartedAt)), Drop: 4})...)
+		cell.Fragment{Long: "up " + cell.Age(s.DaemonNow().Sub(status.StartedAt)), Drop: 4})...)
 }
 
 func nameFragment(m control.Model) cell.Fragment {
@@ -101,9 +102,9 @@ func shapeFragments(m control.Model) []cell.Fragment {
 }
 
 // modelHeading stands above the rows of a model when there are several.
-func (s State) modelHeading(r control.Replica, w int, t cell.Theme) string {
-	status := s.shown().status
-	m, ok := modelOf(status, r)
+func (s view) modelHeading(r control.Replica, w int, t cell.Theme) string {
+	status := s.Shown().Status
+	m, ok := state.ModelOf(status, r)
 	if !ok {
 		return t.Paint(strong, " "+cell.Cut(r.Model, w-1, t.ASCII))
 	}
@@ -122,8 +123,8 @@ func (s State) modelHeading(r control.Replica, w int, t cell.Theme) string {
 	return cell.Join(w, gapFor(w), t, append(parts, cell.Fragment{Long: fmt.Sprintf("sessions %d", m.SessionsLive), Drop: 6})...)
 }
 
-func (s State) figuresLine(w int, t cell.Theme) string {
-	status := s.shown().status
+func (s view) figuresLine(w int, t cell.Theme) string {
+	status := s.Shown().Status
 	tot := status.Totals
 	errorsRole := plain
 	errorsDrop := 5
@@ -131,7 +132,7 @@ func (s State) figuresLine(w int, t cell.Theme) string {
 		errorsRole, errorsDrop = bad, 1
 	}
 	parts := []cell.Fragment{
-		{Long: number(known(tot.RequestsPerSecond), cell.Rate).s + " req/s"},
+		{Long: number(state.Known(tot.RequestsPerSecond), cell.Rate).s + " req/s"},
 		{Long: "prefill " + perSecond(tot.PrefillTokensPerSecond).s + " tok/s", Drop: 3},
 		{Long: "decode " + perSecond(tot.DecodeTokensPerSecond).s + " tok/s", Drop: 2},
 		{Long: timesText(tot.TTFT, w), Drop: 1},
@@ -149,7 +150,7 @@ func timesText(q *control.Quantiles, w int) string {
 	value := func(which func(*control.Quantiles) float64) string { return quantile(q, which).s }
 	out := "TTFT p50 " + value(func(q *control.Quantiles) float64 { return q.P50 }) +
 		" p95 " + value(func(q *control.Quantiles) float64 { return q.P95 })
-	if w >= wideWidth {
+	if w >= state.WideWidth {
 		out += " p99 " + value(func(q *control.Quantiles) float64 { return q.P99 })
 	}
 	return out
@@ -172,21 +173,21 @@ func gpuNote(s control.Status) string {
 }
 
 // banner says that the picture may be untrue. It is drawn in full colour over a faded screen.
-func (s State) banner(w int, t cell.Theme) string {
-	silent := cell.Age(s.silence())
+func (s view) banner(w int, t cell.Theme) string {
+	silent := cell.Age(s.Silence())
 	var words string
 	switch {
-	case s.live.at.IsZero() && s.link.refuse:
-		words = s.link.err + ", waiting for one"
-	case s.live.at.IsZero():
+	case !s.Known() && s.Link.Refused:
+		words = s.Link.Err + ", waiting for one"
+	case !s.Known():
 		words = "waiting for the daemon's first answer, " + silent
-	case s.link.gone, s.link.refuse:
+	case s.Link.Gone, s.Link.Refused:
 		words = "warden has stopped, last data " + silent + " ago, waiting for it to come back"
 	default:
 		words = "daemon not answering, last data " + silent + " ago, reconnecting"
 	}
-	if s.silence() > leaveAfter/2 {
-		words += fmt.Sprintf(" (leaving in %s)", cell.Age(max(0, leaveAfter-s.silence()).Round(time.Second)))
+	if s.Silence() > state.LeaveAfter/2 {
+		words += fmt.Sprintf(" (leaving in %s)", cell.Age(max(0, state.LeaveAfter-s.Silence()).Round(time.Second)))
 	}
 	return t.Paint(bad, " "+cell.Cut("! "+words, w-1, t.ASCII))
 }

@@ -1,6 +1,9 @@
 package screen
 
-import "github.com/lm-warden/warden/tui/cell"
+import (
+	"github.com/lm-warden/warden/tui/cell"
+	"github.com/lm-warden/warden/tui/state"
+)
 
 // glossary says what each column counts, exactly.
 var glossary = [][2]string{
@@ -38,15 +41,15 @@ func helpLines(w int, t cell.Theme) []string {
 
 func keyLines(w int, t cell.Theme) []string {
 	out := []string{t.Paint(strong, " KEYS")}
-	for _, b := range bindings {
-		if b.help == "" {
+	for _, b := range state.Bindings {
+		if b.Help == "" {
 			continue
 		}
-		words := b.help
-		if b.writes {
+		words := b.Help
+		if b.Writes {
 			words += " *"
 		}
-		out = append(out, entry(b.name(t), words, w, t))
+		out = append(out, entry(b.Name(t), words, w, t))
 	}
 	return append(out, t.Paint(dim, cell.Cut("  * not with --view. Ctrl-C leaves `top`; in `up` it stops the replicas.", w, t.ASCII)))
 }

@@ -4,38 +4,41 @@ import (
 	"strings"
 
 	"github.com/lm-warden/warden/tui/cell"
+	"github.com/lm-warden/warden/tui/state"
 )
 
 const (
 	minWidth, minHeight = 60, 12
-	tableWidth          = 80  // below it: one short line per replica
-	wideWidth           = 120 // from it: panels side by side, one sparkline per replica
-	logHeight           = 36  // from it the overview shows the log as well
-	chartHeight         = 52  // from it the token charts as well
-	noticeHeight        = 2   // a rule and a line
+	tableWidth          = 80 // below it: one short line per replica
+	chartHeight         = 52 // from it the token charts as well
+	noticeHeight        = 2  // a rule and a line
 )
 
-// Render draws the state in exactly size.H lines of at most size.W cells.
-func Render(s State, size Size, t cell.Theme) string {
+// view gives a State the methods that draw it.
+type view struct{ state.State }
+
+// Render draws a state in exactly size.H lines of at most size.W cells.
+func Render(st state.State, size state.Size, t cell.Theme) string {
+	s := view{st}
 	if size.W < minWidth || size.H < minHeight {
 		return clip([]string{"terminal too small: 60x12 needed"}, size, t)
 	}
 	bright := t
-	if s.lost() {
+	if s.Lost() {
 		t = t.Faded()
 	}
 	head := s.header(size.W, t, bright)
 	foot := s.footer(size.W, bright)
 	body := size.H - len(head) - 1
 	var lines []string
-	switch s.screen {
-	case screenLog:
+	switch s.Screen {
+	case state.LogScreen:
 		lines = s.logScreen(size.W, body, t)
-	case screenHelp:
-		lines = scrolled(helpLines(size.W, t), s.scroll, body-1)
+	case state.HelpScreen:
+		lines = scrolled(helpLines(size.W, t), s.Scroll, body-1)
 		lines = append([]string{t.Rule(size.W)}, lines...)
-	case screenDetail:
-		lines = append([]string{t.Rule(size.W)}, scrolled(s.detailLines(size.W, t), s.scroll, body-1)...)
+	case state.DetailScreen:
+		lines = append([]string{t.Rule(size.W)}, scrolled(s.detailLines(size.W, t), s.Scroll, body-1)...)
 	default:
 		lines = s.mainBody(size.W, body, t)
 	}
@@ -44,7 +47,7 @@ func Render(s State, size Size, t cell.Theme) string {
 }
 
 // mainBody is the table and what stands under it.
-func (s State) mainBody(w, h int, t cell.Theme) []string {
+func (s view) mainBody(w, h int, t cell.Theme) []string {
 	out := []string{t.Rule(w)}
 	room := min(s.tableHeight(), max(5, h-1-noticeHeight)) // replicas first, then one line of what is wrong
 	if w < tableWidth {
@@ -63,25 +66,25 @@ type section struct {
 }
 
 // sections of the panel that is open, most important first.
-func (s State) sections(w, h int, t cell.Theme) []section {
-	if s.shown().at.IsZero() {
+func (s view) sections(w, h int, t cell.Theme) []section {
+	if s.Shown().At.IsZero() {
 		return nil
 	}
 	notice := s.noticeSection(w, t)
-	if s.explain {
-		if w < wideWidth {
+	if s.Explain {
+		if w < state.WideWidth {
 			return []section{s.adviceSection(w, t)} // whole sentences need the room
 		}
 		return append([]section{s.adviceSection(w, t)}, s.overview(w, h, t)...)
 	}
-	switch s.panel {
-	case panelTokens:
+	switch s.Panel {
+	case state.TokensPanel:
 		return []section{notice, s.tokensSection(w, t)}
-	case panelSessions:
+	case state.SessionsPanel:
 		return []section{notice, s.sessionsSection(w, t)}
-	case panelHistory:
+	case state.HistoryPanel:
 		return []section{notice, s.historySection(w, t)}
-	case panelEvents:
+	case state.EventsPanel:
 		return []section{notice, s.eventsSection(w, true, t)}
 	default:
 		return append([]section{notice}, s.overview(w, h, t)...)
@@ -89,9 +92,9 @@ func (s State) sections(w, h int, t cell.Theme) []section {
 }
 
 // overview is a bit of everything. The order is by importance, which is also the order on the screen.
-func (s State) overview(w, h int, t cell.Theme) []section {
+func (s view) overview(w, h int, t cell.Theme) []section {
 	hint, empty := s.hintSection(w, t)
-	if w < wideWidth || h < 20 {
+	if w < state.WideWidth || h < 20 {
 		if empty {
 			return []section{hint, s.eventsSection(w, false, t)}
 		}
@@ -103,19 +106,14 @@ func (s State) overview(w, h int, t cell.Theme) []section {
 	} else {
 		out = append(out, s.historySection(w, t), s.placementSection(w, t))
 	}
-	if s.size.H >= chartHeight {
+	if s.Size.H >= chartHeight {
 		out = append(out, s.tokensSection(w, t))
 	}
 	out = append(out, s.sideBySide(w, t))
-	if overviewHasLog(s) {
+	if state.OverviewHasLog(s.State) {
 		out = append(out, s.logSection(w, t))
 	}
 	return out
-}
-
-// overviewHasLog decides by the terminal alone, so that the program knows what to read before anything is drawn.
-func overviewHasLog(s State) bool {
-	return s.panel == panelOverview && !s.explain && s.size.W >= wideWidth && s.size.H >= logHeight
 }
 
 // stack gives h lines to the sections: first each its minimum in order, then what is left, line by line in turn. A
@@ -168,7 +166,7 @@ func scrolled[T any](lines []T, first, h int) []T {
 
 // clip is the last guard: no line wider than the terminal, none too many. In ASCII mode nothing else gets out, also
 // where a name or a log line holds it.
-func clip(lines []string, size Size, t cell.Theme) string {
+func clip(lines []string, size state.Size, t cell.Theme) string {
 	lines = fill(lines, size.H)
 	out := make([]string, len(lines))
 	for i, l := range lines {
@@ -189,21 +187,21 @@ func clip(lines []string, size Size, t cell.Theme) string {
 }
 
 // footer is a question, a line being typed, or the keys that work here.
-func (s State) footer(w int, t cell.Theme) string {
+func (s view) footer(w int, t cell.Theme) string {
 	switch {
-	case s.ask != nil:
-		return t.Paint(warn, " "+cell.Cut(s.ask.text, w-1, t.ASCII))
-	case s.input != nil:
+	case s.Ask != nil:
+		return t.Paint(warn, " "+cell.Cut(s.Ask.Text, w-1, t.ASCII))
+	case s.Input != nil:
 		what := " filter: "
-		if s.input.logs {
+		if s.Input.Logs {
 			what = " search: "
 		}
-		return what + cell.Cut(s.input.text, w-30, t.ASCII) + "_   enter keep  esc clear"
+		return what + cell.Cut(s.Input.Text, w-30, t.ASCII) + "_   enter keep  esc clear"
 	}
 	var parts []cell.Fragment
-	for _, b := range bindings {
-		if b.inFooter(s) {
-			parts = append(parts, cell.Fragment{Long: b.name(t) + " " + b.foot, Drop: b.prio})
+	for _, b := range state.Bindings {
+		if b.InFooter(s.State) {
+			parts = append(parts, cell.Fragment{Long: b.Name(t) + " " + b.Foot, Drop: b.Prio})
 		}
 	}
 	return cell.Join(w, 2, t, parts...)

@@ -11,6 +11,7 @@ import (
 	"github.com/lm-warden/warden/supervisor/events"
 	"github.com/lm-warden/warden/tui/cell"
 	"github.com/lm-warden/warden/tui/explain"
+	"github.com/lm-warden/warden/tui/state"
 )
 
 // measure is one sparkline: what it draws, on which scale.
@@ -18,20 +19,20 @@ type measure struct {
 	title  string
 	peaks  bool    // a cell shows the largest value in it, not the mean
 	scale  float64 // 0 = the largest value of all rows
-	figure func(point) float64
+	figure func(state.Point) float64
 	form   func(float64) string
 }
 
 var measures = []measure{
-	{title: "requests held", peaks: true, figure: func(p point) float64 { return p.held }, form: cell.Count},
-	{title: "waiting", peaks: true, figure: func(p point) float64 { return p.waiting }, form: cell.Count},
-	{title: "KV cache", scale: 1, figure: func(p point) float64 { return p.kv }, form: cell.Percent},
-	{title: "prefix hits", scale: 1, figure: func(p point) float64 { return p.hit }, form: cell.Percent},
-	{title: "TTFT p50", peaks: true, figure: func(p point) float64 { return p.ttft }, form: cell.Seconds},
+	{title: "requests held", peaks: true, figure: func(p state.Point) float64 { return p.Held }, form: cell.Count},
+	{title: "waiting", peaks: true, figure: func(p state.Point) float64 { return p.Waiting }, form: cell.Count},
+	{title: "KV cache", scale: 1, figure: func(p state.Point) float64 { return p.KV }, form: cell.Percent},
+	{title: "prefix hits", scale: 1, figure: func(p state.Point) float64 { return p.Hit }, form: cell.Percent},
+	{title: "TTFT p50", peaks: true, figure: func(p state.Point) float64 { return p.TTFT }, form: cell.Seconds},
 }
 
 // trendSection: four sparklines of the sum in two lines.
-func (s State) trendSection(w int, t cell.Theme) section {
+func (s view) trendSection(w int, t cell.Theme) section {
 	return section{min: 2, want: 2, draw: func(int) []string {
 		n := 20
 		switch {
@@ -52,25 +53,25 @@ func (s State) trendSection(w int, t cell.Theme) section {
 }
 
 // trend draws one sparkline and the newest value in valueW cells. scale 0 = the measure's own, or this row's largest.
-func (s State) trend(m measure, replica string, n int, scale float64, valueW int, t cell.Theme) string {
-	h := s.shown().history
-	data := h.series(replica, s.daemonNow(), n, m.peaks, m.figure)
+func (s view) trend(m measure, replica string, n int, scale float64, valueW int, t cell.Theme) string {
+	h := s.Shown().History
+	data := h.Series(replica, s.DaemonNow(), n, m.peaks, m.figure)
 	newest := cell.Gap()
 	if len(h) > 0 {
 		last := h[len(h)-1]
-		p, there := last.all, true
+		p, there := last.All, true
 		if replica != "" {
-			p, there = last.replicas[replica]
+			p, there = last.Replicas[replica]
 		}
 		if there {
 			newest = m.figure(p)
 		}
 	}
-	return cell.Spark(data, cmp.Or(m.scale, scale, top(data)), t.ASCII) + cell.Left(" "+number(newest, m.form).s, valueW, t.ASCII)
+	return cell.Spark(data, cmp.Or(m.scale, scale, state.Largest(data)), t.ASCII) + cell.Left(" "+number(newest, m.form).s, valueW, t.ASCII)
 }
 
 // historySection: five sparklines per replica, each column on one scale so that rows compare.
-func (s State) historySection(w int, t cell.Theme) section {
+func (s view) historySection(w int, t cell.Theme) section {
 	lines := s.tableLines(t)
 	return section{min: min(3, len(lines)+1), want: len(lines) + 1, draw: func(h int) []string {
 		const label = 12
@@ -85,11 +86,11 @@ func (s State) historySection(w int, t cell.Theme) section {
 		for i, m := range shown {
 			head += cell.Left(m.title, n+8, t.ASCII)
 			for _, l := range lines {
-				scales[i] = max(scales[i], top(s.shown().history.series(l.ID, s.daemonNow(), n, m.peaks, m.figure)))
+				scales[i] = max(scales[i], state.Largest(s.Shown().History.Series(l.ID, s.DaemonNow(), n, m.peaks, m.figure)))
 			}
 		}
 		out := []string{t.Paint(dim, strings.TrimRight(head, " "))}
-		for _, l := range scrolled(lines, s.panelScroll(panelHistory), h-1) {
+		for _, l := range scrolled(lines, s.panelScroll(state.HistoryPanel), h-1) {
 			row := cell.Left("   "+l.ID, label, t.ASCII)
 			for i, m := range shown {
 				row += s.trend(m, l.ID, n, scales[i], 7, t) + " "
@@ -101,9 +102,9 @@ func (s State) historySection(w int, t cell.Theme) section {
 }
 
 // panelScroll is the scroll offset while that panel is the one that scrolls.
-func (s State) panelScroll(p panel) int {
-	if s.panel == p && s.screen == screenMain {
-		return s.scroll
+func (s view) panelScroll(p state.Panel) int {
+	if s.Panel == p && s.Screen == state.MainScreen {
+		return s.Scroll
 	}
 	return 0
 }
@@ -119,23 +120,23 @@ func cellsFor(w, sparks int) int {
 }
 
 // noticeSection: what just happened, or the worst finding.
-func (s State) noticeSection(w int, t cell.Theme) section {
+func (s view) noticeSection(w int, t cell.Theme) section {
 	return section{min: 1, want: 1, draw: func(int) []string {
-		if s.flash.text != "" {
+		if s.Flash.Text != "" {
 			r := accent
-			if s.flash.failed {
+			if s.Flash.Failed {
 				r = bad
 			}
-			return []string{t.Paint(r, " "+cell.Cut(s.flash.text, w-2, t.ASCII))}
+			return []string{t.Paint(r, " "+cell.Cut(s.Flash.Text, w-2, t.ASCII))}
 		}
 		var extra string
-		if s.filter != "" {
-			extra = "   filter " + quote(s.filter)
+		if s.Filter != "" {
+			extra = "   filter " + quote(s.Filter)
 		}
-		if s.sort != byID {
-			extra += "   sorted by " + s.sort.String()
+		if s.Sort != state.ByID {
+			extra += "   sorted by " + s.Sort.String()
 		}
-		found := s.shown().findings
+		found := s.Shown().Findings
 		if len(found) == 0 {
 			return []string{extra}
 		}
@@ -157,8 +158,8 @@ func (s State) noticeSection(w int, t cell.Theme) section {
 }
 
 // hintSection helps whoever started it and sees only dashes. ok is false once there was a request.
-func (s State) hintSection(w int, t cell.Theme) (section, bool) {
-	status := s.shown().status
+func (s view) hintSection(w int, t cell.Theme) (section, bool) {
+	status := s.Shown().Status
 	if status.Totals.Requests > 0 || status.Count(control.StateReady) == 0 || len(status.Models) == 0 || status.Listen == "" {
 		return section{}, false
 	}
@@ -175,17 +176,17 @@ func (s State) hintSection(w int, t cell.Theme) (section, bool) {
 }
 
 // placementSection: is the load even, and why are turns where they are.
-func (s State) placementSection(w int, t cell.Theme) section {
+func (s view) placementSection(w int, t cell.Theme) section {
 	return section{min: 2, want: 2, draw: func(int) []string {
 		return []string{s.balanceLine(w, t), s.placementLine(w, t)}
 	}}
 }
 
-func (s State) balanceLine(w int, t cell.Theme) string {
-	p := s.shown()
-	current, _ := s.current()
+func (s view) balanceLine(w int, t cell.Theme) string {
+	p := s.Shown()
+	current, _ := s.Current()
 	var mine []control.Replica
-	for _, r := range p.status.Replicas {
+	for _, r := range p.Status.Replicas {
 		if r.Model == current.Model {
 			mine = append(mine, r)
 		}
@@ -207,7 +208,7 @@ func (s State) balanceLine(w int, t cell.Theme) string {
 		words += "   even"
 	} else {
 		words += "   " + spread.Outlier + " is the outlier"
-		for i, f := range p.findings {
+		for i, f := range p.Findings {
 			if f.About(spread.Outlier) && i > 0 { // the first one stands in the notice
 				words += ": " + strings.TrimPrefix(f.Short, spread.Outlier+": ")
 				break
@@ -220,8 +221,8 @@ func (s State) balanceLine(w int, t cell.Theme) string {
 // reasonOrder is the order in which reasons are told; others follow by name.
 var reasonOrder = []string{"new", "sticky", "spill", "failover", "no_key"}
 
-func (s State) placementLine(w int, t cell.Theme) string {
-	tot := s.shown().status.Totals
+func (s view) placementLine(w int, t cell.Theme) string {
+	tot := s.Shown().Status.Totals
 	var counts, rates []string
 	for _, reason := range reasons(tot.Placements) {
 		counts = append(counts, strings.ReplaceAll(reason, "_", " ")+" "+cell.Count(float64(tot.Placements[reason])))
@@ -250,17 +251,17 @@ func reasons[V any](m map[string]V) []string {
 }
 
 // eventsSection lists what happened, newest first. Each placed turn is an event; only the full panel tells those.
-func (s State) eventsSection(w int, all bool, t cell.Theme) section {
+func (s view) eventsSection(w int, all bool, t cell.Theme) section {
 	list := s.eventList(all)
 	return section{min: min(3, len(list)), want: len(list), draw: func(h int) []string {
-		return s.eventLines(scrolled(list, s.panelScroll(panelEvents), h), w, t)
+		return s.eventLines(scrolled(list, s.panelScroll(state.EventsPanel), h), w, t)
 	}}
 }
 
-func (s State) eventList(all bool) []events.Event {
+func (s view) eventList(all bool) []events.Event {
 	var out []events.Event
-	for _, e := range slices.Backward(s.shown().events) {
-		if !all && e.Kind == events.KindPlaced || s.filter != "" && !matches(s.filter, e.Replica, e.Model, e.Kind, e.Text) {
+	for _, e := range slices.Backward(s.Shown().Events) {
+		if !all && e.Kind == events.KindPlaced || s.Filter != "" && !state.Matches(s.Filter, e.Replica, e.Model, e.Kind, e.Text) {
 			continue
 		}
 		out = append(out, e)
@@ -268,11 +269,11 @@ func (s State) eventList(all bool) []events.Event {
 	return out
 }
 
-func (s State) eventLines(list []events.Event, w int, t cell.Theme) []string {
+func (s view) eventLines(list []events.Event, w int, t cell.Theme) []string {
 	out := make([]string, 0, len(list))
 	for _, e := range list {
 		who := orElse(e.Replica, "--")
-		head := " " + e.At.In(s.zone).Format("15:04:05") + " " + cell.Left(who, 3, t.ASCII) + cell.Left(e.Kind, 9, t.ASCII)
+		head := " " + e.At.In(s.Zone).Format("15:04:05") + " " + cell.Left(who, 3, t.ASCII) + cell.Left(e.Kind, 9, t.ASCII)
 		body := cell.Cut(e.Text, w-cell.Width(head), t.ASCII)
 		switch e.Kind {
 		case events.KindExited:

@@ -7,14 +7,15 @@ import (
 
 	"github.com/lm-warden/warden/supervisor/control"
 	"github.com/lm-warden/warden/tui/cell"
+	"github.com/lm-warden/warden/tui/state"
 )
 
 // sessionWidth is the width of the short session list beside the events.
 const sessionWidth = 60
 
 // sideBySide: sessions of the selected replica, and events.
-func (s State) sideBySide(w int, t cell.Theme) section {
-	current, ok := s.current()
+func (s view) sideBySide(w int, t cell.Theme) section {
+	current, ok := s.Current()
 	list := s.sessionList(current)
 	happened := s.eventList(false)
 	if !ok {
@@ -33,10 +34,10 @@ func (s State) sideBySide(w int, t cell.Theme) section {
 }
 
 // sessionList: those that a replica serves, the most recent first.
-func (s State) sessionList(r control.Replica) []control.Session {
+func (s view) sessionList(r control.Replica) []control.Session {
 	var out []control.Session
 	for _, c := range r.Sessions {
-		if s.filter == "" || matches(s.filter, c.ID, c.Client, c.Home, c.State, c.Reason, r.ID) {
+		if s.Filter == "" || state.Matches(s.Filter, c.ID, c.Client, c.Home, c.State, c.Reason, r.ID) {
 			out = append(out, c)
 		}
 	}
@@ -54,11 +55,11 @@ func sessionTitle(r control.Replica, n int, full bool, t cell.Theme) string {
 	return head
 }
 
-func (s State) sessionLines(list []control.Session, r control.Replica, w int, full bool, t cell.Theme) []string {
+func (s view) sessionLines(list []control.Session, r control.Replica, w int, full bool, t cell.Theme) []string {
 	if len(list) == 0 {
 		return []string{t.Paint(dim, "  none")}
 	}
-	now := s.daemonNow()
+	now := s.DaemonNow()
 	out := make([]string, 0, len(list))
 	for _, c := range list {
 		who := c.Client
@@ -83,17 +84,17 @@ func (s State) sessionLines(list []control.Session, r control.Replica, w int, fu
 }
 
 // sessionsSection is the panel: what waits, then every session of the selected replica.
-func (s State) sessionsSection(w int, t cell.Theme) section {
-	current, ok := s.current()
+func (s view) sessionsSection(w int, t cell.Theme) section {
+	current, ok := s.Current()
 	if !ok {
 		return section{}
 	}
 	var lines []string
-	if m, ok := modelOf(s.shown().status, current); ok && len(m.Queue) > 0 {
+	if m, ok := state.ModelOf(s.Shown().Status, current); ok && len(m.Queue) > 0 {
 		lines = append(lines, t.Paint(warn, " WAITING for a replica: "+cell.Count(float64(len(m.Queue)))))
 		for _, q := range m.Queue[:min(len(m.Queue), 5)] {
 			lines = append(lines, "  "+cell.Right(cell.Count(float64(q.Position)), 3, t.ASCII)+"  "+cell.Left(q.Session, 8, t.ASCII)+
-				cell.Right(cell.Age(s.daemonNow().Sub(q.Since)), 6, t.ASCII)+"  "+cell.Cut(q.Why, max(0, w-24), t.ASCII))
+				cell.Right(cell.Age(s.DaemonNow().Sub(q.Since)), 6, t.ASCII)+"  "+cell.Cut(q.Why, max(0, w-24), t.ASCII))
 		}
 	}
 	list := s.sessionList(current)
@@ -101,14 +102,14 @@ func (s State) sessionsSection(w int, t cell.Theme) section {
 	fixed := len(lines)
 	lines = append(lines, s.sessionLines(list, current, w, true, t)...)
 	return section{min: min(fixed+1, len(lines)), want: len(lines), draw: func(h int) []string {
-		return append(lines[:fixed:fixed], scrolled(lines[fixed:], s.panelScroll(panelSessions), h-fixed)...)
+		return append(lines[:fixed:fixed], scrolled(lines[fixed:], s.panelScroll(state.SessionsPanel), h-fixed)...)
 	}}
 }
 
 // narrowTable is the table of a terminal under 80 cells: one short line per replica.
-func (s State) narrowTable(w, h int, t cell.Theme) []string {
+func (s view) narrowTable(w, h int, t cell.Theme) []string {
 	lines := s.tableLines(t)
-	current, _ := s.current()
+	current, _ := s.Current()
 	head := " " + cell.Left("ID", 5, t.ASCII) + cell.Left("STATE", stateWidth+1, t.ASCII)
 	for _, c := range []string{"REQ", "WAIT", "KV", "HIT"} {
 		head += cell.Right(c, 6, t.ASCII)
@@ -119,15 +120,15 @@ func (s State) narrowTable(w, h int, t cell.Theme) []string {
 		if l.ID == current.ID {
 			mark = t.Paint(accent, ">")
 		}
-		state := stateText(l)
-		row := mark + cell.Left(l.ID, 5, t.ASCII) + t.Paint(state.role, cell.Left(state.s, stateWidth+1, t.ASCII))
-		if words := Words(l.Replica, s.daemonNow(), w-2-5-stateWidth-1, t, true); words != "" {
+		word := stateText(l)
+		row := mark + cell.Left(l.ID, 5, t.ASCII) + t.Paint(word.role, cell.Left(word.s, stateWidth+1, t.ASCII))
+		if words := Words(l.Replica, s.DaemonNow(), w-2-5-stateWidth-1, t, true); words != "" {
 			row += words
 		} else {
 			row += cell.Right(count(l.Held).s, 6, t.ASCII)
-			p := pointOf(l.Replica)
-			row += cell.Right(number(p.waiting, cell.Count).s, 6, t.ASCII) + cell.Right(number(p.kv, cell.Percent).s, 6, t.ASCII) +
-				cell.Right(number(p.hit, cell.Percent).s, 6, t.ASCII)
+			p := state.PointOf(l.Replica)
+			row += cell.Right(number(p.Waiting, cell.Count).s, 6, t.ASCII) + cell.Right(number(p.KV, cell.Percent).s, 6, t.ASCII) +
+				cell.Right(number(p.Hit, cell.Percent).s, 6, t.ASCII)
 		}
 		out = append(out, row)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/lm-warden/warden/supervisor/control"
 	"github.com/lm-warden/warden/tui/cell"
 	"github.com/lm-warden/warden/tui/explain"
+	"github.com/lm-warden/warden/tui/state"
 )
 
 const (
@@ -22,14 +23,14 @@ const (
 const maxWords = 90
 
 // table draws titles, at most h-2 rows and the sum. It always shows the selected row.
-func (s State) table(w, h int, t cell.Theme) []string {
+func (s view) table(w, h int, t cell.Theme) []string {
 	lines := s.tableLines(t)
 	idW := 3
 	for _, l := range lines {
 		idW = min(max(idW, cell.Width(l.ID)), maxIDWidth)
 	}
 	head := 1 + idW + 1 + stateWidth
-	cols := fit(w-head, len(s.shown().status.GPUs) > 0)
+	cols := fit(w-head, len(s.Shown().Status.GPUs) > 0)
 	out := []string{t.Paint(dim, titles(cols, idW, t))}
 	body, selected := s.tableBody(lines, cols, idW, w, t)
 	room := max(1, h-2)
@@ -39,42 +40,42 @@ func (s State) table(w, h int, t cell.Theme) []string {
 		body = body[from : from+room]
 	}
 	out = append(out, body...)
-	if all := s.shown().status.Replicas; len(all) > 1 {
+	if all := s.Shown().Status.Replicas; len(all) > 1 {
 		out = append(out, s.sumRow(s.linesOf(all, t), cols, idW, t)) // of all: a filter hides rows, not load
 	}
 	return out
 }
 
 // tableHeight is what table takes when nothing is left out.
-func (s State) tableHeight() int {
-	n := 1 + max(1, len(s.rows()))
-	if len(s.shown().status.Replicas) > 1 {
+func (s view) tableHeight() int {
+	n := 1 + max(1, len(s.Rows()))
+	if len(s.Shown().Status.Replicas) > 1 {
 		n++
 	}
-	if models := len(s.shown().status.Models); models > 1 {
+	if models := len(s.Shown().Status.Models); models > 1 {
 		n += models
 	}
 	return n
 }
 
-func (s State) tableLines(t cell.Theme) []line { return s.linesOf(s.rows(), t) }
+func (s view) tableLines(t cell.Theme) []line { return s.linesOf(s.Rows(), t) }
 
 // linesOf joins replicas with their GPUs and with what is said about them.
-func (s State) linesOf(rows []control.Replica, t cell.Theme) []line {
-	p := s.shown()
+func (s view) linesOf(rows []control.Replica, t cell.Theme) []line {
+	p := s.Shown()
 	byIndex := map[int]control.GPU{}
-	for _, g := range p.status.GPUs {
+	for _, g := range p.Status.GPUs {
 		byIndex[g.Index] = g
 	}
 	var out []line
 	for _, r := range rows {
-		l := line{Replica: r, ascii: t.ASCII, stale: r.Engine != nil && r.Engine.Stale, waits: p.waits(r.ID)}
+		l := line{Replica: r, ascii: t.ASCII, stale: r.Engine != nil && r.Engine.Stale, waits: waits(p.History, r.ID)}
 		for _, i := range r.GPUs {
 			if g, ok := byIndex[i]; ok {
 				l.gpus = append(l.gpus, g)
 			}
 		}
-		for _, f := range p.findings {
+		for _, f := range p.Findings {
 			l.flagged = l.flagged || f.Level >= explain.Warn && f.About(r.ID)
 		}
 		out = append(out, l)
@@ -83,17 +84,17 @@ func (s State) linesOf(rows []control.Replica, t cell.Theme) []line {
 }
 
 // waits reports whether requests of a replica have been waiting in every sample of the last seconds.
-func (p picture) waits(replica string) bool {
-	n := len(p.history)
+func waits(h state.History, replica string) bool {
+	n := len(h)
 	if n == 0 {
 		return false
 	}
-	newest := p.history[n-1].at
+	newest := h[n-1].At
 	for i := n - 1; i >= 0; i-- {
-		if point := p.history[i].replicas[replica]; orZero(point.waiting) <= 0 {
+		if point := h[i].Replicas[replica]; state.OrZero(point.Waiting) <= 0 {
 			return false
 		}
-		if newest.Sub(p.history[i].at) >= waitSeconds {
+		if newest.Sub(h[i].At) >= waitSeconds {
 			return true
 		}
 	}
@@ -122,9 +123,9 @@ func titles(cols []column, idW int, t cell.Theme) string {
 
 // tableBody draws a row per replica and, with several models, a heading per model. selected is the index of the
 // selected row among them.
-func (s State) tableBody(lines []line, cols []column, idW, w int, t cell.Theme) (out []string, selected int) {
-	current, _ := s.current()
-	models := len(s.shown().status.Models)
+func (s view) tableBody(lines []line, cols []column, idW, w int, t cell.Theme) (out []string, selected int) {
+	current, _ := s.Current()
+	models := len(s.Shown().Status.Models)
 	heading := ""
 	for _, l := range lines {
 		if models > 1 && l.Model != heading {
@@ -138,29 +139,29 @@ func (s State) tableBody(lines []line, cols []column, idW, w int, t cell.Theme) 
 	}
 	if len(out) == 0 {
 		what := " no replicas"
-		if s.filter != "" {
-			what = " no replica matches " + quote(s.filter)
+		if s.Filter != "" {
+			what = " no replica matches " + quote(s.Filter)
 		}
 		out = append(out, t.Paint(dim, what))
 	}
 	return out, selected
 }
 
-func (s State) row(l line, selected bool, cols []column, idW, w int, t cell.Theme) string {
+func (s view) row(l line, selected bool, cols []column, idW, w int, t cell.Theme) string {
 	mark := " "
 	id := cell.Left(l.ID, idW, t.ASCII)
 	if selected {
 		mark, id = t.Paint(accent, ">"), t.Paint(accent, id)
 	}
-	state := stateText(l)
-	head := mark + id + " " + t.Paint(state.role, cell.Left(state.s, stateWidth, t.ASCII))
-	if words := Words(l.Replica, s.daemonNow(), w-1-idW-1-stateWidth, t, true); words != "" {
+	word := stateText(l)
+	head := mark + id + " " + t.Paint(word.role, cell.Left(word.s, stateWidth, t.ASCII))
+	if words := Words(l.Replica, s.DaemonNow(), w-1-idW-1-stateWidth, t, true); words != "" {
 		return head + words
 	}
 	return head + strings.TrimRight(s.figures(l, cols, t), " ")
 }
 
-func (s State) figures(l line, cols []column, t cell.Theme) string {
+func (s view) figures(l line, cols []column, t cell.Theme) string {
 	var b strings.Builder
 	for _, c := range cols {
 		if c.title == barColumn {
@@ -180,7 +181,7 @@ func (c column) draw(v text, t cell.Theme) string {
 	return t.Paint(v.role, cell.Right(v.s, c.w, t.ASCII))
 }
 
-func (s State) sumRow(lines []line, cols []column, idW int, t cell.Theme) string {
+func (s view) sumRow(lines []line, cols []column, idW int, t cell.Theme) string {
 	var b strings.Builder
 	b.WriteString(" " + cell.Left("all", idW, t.ASCII) + cell.Spaces(1+stateWidth))
 	for _, c := range cols {
@@ -188,7 +189,7 @@ func (s State) sumRow(lines []line, cols []column, idW int, t cell.Theme) string
 			b.WriteString(kvAll(lines, c.w, t.ASCII).s)
 			continue
 		}
-		b.WriteString(c.draw(c.all(lines, s.shown().status.Totals), t))
+		b.WriteString(c.draw(c.all(lines, s.Shown().Status.Totals), t))
 	}
 	return t.Paint(strong, strings.TrimRight(b.String(), " "))
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lm-warden/warden/supervisor/control"
 	"github.com/lm-warden/warden/tui/cell"
+	"github.com/lm-warden/warden/tui/state"
 )
 
 const (
@@ -19,7 +20,7 @@ const (
 
 // tokensSection: prompt tokens per second of each replica, read from the prefix cache against computed, with the
 // cached share of the last hour. Charts over the last 60 s where there is room, else one bar per replica.
-func (s State) tokensSection(w int, t cell.Theme) section {
+func (s view) tokensSection(w int, t cell.Theme) section {
 	lines := s.tableLines(t)
 	n := len(lines)
 	return section{min: 2, want: 2 + n*(chartMax+1), draw: func(h int) []string {
@@ -29,7 +30,7 @@ func (s State) tokensSection(w int, t cell.Theme) section {
 		}
 		rows := (h-2)/n - 1 // a title for all, a title and a blank around each
 		if rows < chartRows || w < tableWidth {
-			return append([]string{t.Paint(dim, title)}, s.tokenBars(scrolled(lines, s.panelScroll(panelTokens), h-1), w, t)...)
+			return append([]string{t.Paint(dim, title)}, s.tokenBars(scrolled(lines, s.panelScroll(state.TokensPanel), h-1), w, t)...)
 		}
 		return append([]string{t.Paint(dim, title)}, s.tokenCharts(lines, w, min(rows, chartMax), t)...)
 	}}
@@ -40,7 +41,7 @@ func legend(t cell.Theme) string {
 }
 
 // tokenCharts draws one stacked chart per replica, all on one scale.
-func (s State) tokenCharts(lines []line, w, rows int, t cell.Theme) []string {
+func (s view) tokenCharts(lines []line, w, rows int, t cell.Theme) []string {
 	n := w - chartLabel - chartFacts
 	n = max(10, min(n-n%10, 120))
 	if n > 60 && n < 120 {
@@ -55,7 +56,7 @@ func (s State) tokenCharts(lines []line, w, rows int, t cell.Theme) []string {
 	for i, l := range lines {
 		charts[i] = s.tokenColumns(l.ID, n)
 		for _, c := range charts[i] {
-			scale = max(scale, orZero(c.Lower+c.Upper))
+			scale = max(scale, state.OrZero(c.Lower+c.Upper))
 		}
 	}
 	var out []string
@@ -89,10 +90,10 @@ func stretch(columns []cell.Column, times int) []cell.Column {
 	return out
 }
 
-func (s State) tokenColumns(replica string, n int) []cell.Column {
-	h, now := s.shown().history, s.daemonNow()
-	cached := h.series(replica, now, n, false, func(p point) float64 { return p.cached })
-	computed := h.series(replica, now, n, false, func(p point) float64 { return p.computed })
+func (s view) tokenColumns(replica string, n int) []cell.Column {
+	h, now := s.Shown().History, s.DaemonNow()
+	cached := h.Series(replica, now, n, false, func(p state.Point) float64 { return p.Cached })
+	computed := h.Series(replica, now, n, false, func(p state.Point) float64 { return p.Computed })
 	out := make([]cell.Column, n)
 	for i := range out {
 		out[i] = cell.Column{Lower: cached[i], Upper: computed[i]}
@@ -101,7 +102,7 @@ func (s State) tokenColumns(replica string, n int) []cell.Column {
 }
 
 // tokenFacts are the figures beside a chart, most important first.
-func (s State) tokenFacts(r control.Replica) []string {
+func (s view) tokenFacts(r control.Replica) []string {
 	p := r.PromptTokens
 	if p == nil {
 		return []string{"no figures yet"}
@@ -114,7 +115,7 @@ func (s State) tokenFacts(r control.Replica) []string {
 }
 
 // tokenBars draws one bar per replica: now, on one scale.
-func (s State) tokenBars(lines []line, w int, t cell.Theme) []string {
+func (s view) tokenBars(lines []line, w int, t cell.Theme) []string {
 	scale := 0.0
 	for _, l := range lines {
 		if p := l.PromptTokens; p != nil {

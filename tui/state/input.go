@@ -1,4 +1,4 @@
-package screen
+package state
 
 import (
 	"fmt"
@@ -19,15 +19,15 @@ func (s State) pressed(k Pressed) (State, Intent) {
 		}
 		return s, Intent{Do: Leave}
 	}
-	if s.input != nil {
+	if s.Input != nil {
 		return s.typed(k), Intent{}
 	}
-	if s.ask != nil {
-		answer := s.ask.answers[k.Key]
-		s.ask = nil
+	if s.Ask != nil {
+		answer := s.Ask.answers[k.Key]
+		s.Ask = nil
 		return s, answer
 	}
-	for _, b := range bindings {
+	for _, b := range Bindings {
 		if b.on(s) && b.has(k.Key) {
 			return b.act(s)
 		}
@@ -37,41 +37,41 @@ func (s State) pressed(k Pressed) (State, Intent) {
 
 // typed edits the line. It works on a copy: the old State keeps its own.
 func (s State) typed(k Pressed) State {
-	in := *s.input
+	in := *s.Input
 	switch k.Key {
 	case "enter", "esc":
-		s.input = nil
+		s.Input = nil
 		if k.Key == "esc" {
-			in.text = ""
+			in.Text = ""
 		}
 	case "backspace":
-		_, n := utf8.DecodeLastRuneInString(in.text)
-		in.text = in.text[:len(in.text)-n]
-		s.input = &in
+		_, n := utf8.DecodeLastRuneInString(in.Text)
+		in.Text = in.Text[:len(in.Text)-n]
+		s.Input = &in
 	default:
-		if typed := cell.Clean(k.Text); utf8.RuneCountInString(in.text+typed) <= maxInput {
-			in.text += typed
+		if typed := cell.Clean(k.Text); utf8.RuneCountInString(in.Text+typed) <= maxInput {
+			in.Text += typed
 		}
-		s.input = &in
+		s.Input = &in
 	}
-	s.scroll = 0
-	if in.logs {
-		s.log.search, s.log.up = in.text, 0
+	s.Scroll = 0
+	if in.Logs {
+		s.Log.Search, s.Log.Up = in.Text, 0
 	} else {
-		s.filter = in.text
+		s.Filter = in.Text
 	}
 	return s
 }
 
 func (s State) move(by int) State {
-	if s.screen == screenLog {
+	if s.Screen == LogScreen {
 		return s.scrollLog(-by)
 	}
-	if s.screen != screenMain {
-		s.scroll = max(0, s.scroll+by)
+	if s.Screen != MainScreen {
+		s.Scroll = max(0, s.Scroll+by)
 		return s
 	}
-	rows := s.rows()
+	rows := s.Rows()
 	at := 0
 	for i, r := range rows {
 		if r.ID == s.selected {
@@ -86,36 +86,36 @@ func (s State) move(by int) State {
 }
 
 // turn shows another panel.
-func (s State) turn(by panel) State {
-	s.panel, s.scroll = (s.panel+by+panels)%panels, 0
+func (s State) turn(by Panel) State {
+	s.Panel, s.Scroll = (s.Panel+by+panels)%panels, 0
 	return s
 }
 
 // page moves by what one screen holds.
 func (s State) page(by int) State {
-	step := by * max(1, s.size.H-6)
-	switch s.screen {
-	case screenLog:
+	step := by * max(1, s.Size.H-6)
+	switch s.Screen {
+	case LogScreen:
 		return s.scrollLog(-step)
-	case screenMain:
-		s.scroll = max(0, s.scroll+by*max(1, s.size.H/3))
+	case MainScreen:
+		s.Scroll = max(0, s.Scroll+by*max(1, s.Size.H/3))
 		return s
 	default:
-		s.scroll = max(0, s.scroll+step)
+		s.Scroll = max(0, s.Scroll+step)
 		return s
 	}
 }
 
 // scrollLog moves towards older lines; reading back stops following, the end resumes it.
 func (s State) scrollLog(up int) State {
-	s.log.up = min(max(s.log.up+up, 0), max(0, len(s.log.lines)-1))
-	s.log.follow = s.log.up == 0
+	s.Log.Up = min(max(s.Log.Up+up, 0), max(0, len(s.Log.Lines)-1))
+	s.Log.Follow = s.Log.Up == 0
 	return s
 }
 
 // restart asks for what R means in the replica's state.
 func (s State) restart() (State, Intent) {
-	r, ok := s.current()
+	r, ok := s.Current()
 	if !ok {
 		return s, Intent{}
 	}
@@ -128,7 +128,7 @@ func (s State) restart() (State, Intent) {
 }
 
 func (s State) drain() (State, Intent) {
-	r, ok := s.current()
+	r, ok := s.Current()
 	if !ok {
 		return s, Intent{}
 	}
@@ -146,11 +146,11 @@ func heldText(n int) string {
 }
 
 func (s State) toggleAffinity() (State, Intent) {
-	r, ok := s.current()
+	r, ok := s.Current()
 	if !ok {
 		return s, Intent{}
 	}
-	m, ok := modelOf(s.shown().status, r)
+	m, ok := ModelOf(s.Shown().Status, r)
 	if !ok {
 		return s, Intent{}
 	}
@@ -171,14 +171,14 @@ func (s State) pause() State {
 }
 
 // open shows another screen and remembers the way back.
-func (s State) open(to screen) State {
-	if s.screen != to {
-		s.back, s.screen, s.scroll = s.screen, to, 0
+func (s State) open(to Screen) State {
+	if s.Screen != to {
+		s.back, s.Screen, s.Scroll = s.Screen, to, 0
 	}
-	if to == screenLog {
-		s.log.follow, s.log.up = true, 0
+	if to == LogScreen {
+		s.Log.Follow, s.Log.Up = true, 0
 	}
-	if r, ok := s.current(); ok {
+	if r, ok := s.Current(); ok {
 		s.selected = r.ID // a sort order that changes must not change the subject
 	}
 	return s
@@ -187,16 +187,16 @@ func (s State) open(to screen) State {
 // escape undoes one thing.
 func (s State) escape() State {
 	switch {
-	case s.screen == screenLog && s.log.search != "":
-		s.log.search, s.log.up = "", 0
-	case s.screen != screenMain:
-		s.screen, s.back, s.scroll = s.back, screenMain, 0
-	case s.explain:
-		s.explain = false
-	case s.filter != "":
-		s.filter = ""
-	case s.panel != panelOverview:
-		s.panel, s.scroll = panelOverview, 0
+	case s.Screen == LogScreen && s.Log.Search != "":
+		s.Log.Search, s.Log.Up = "", 0
+	case s.Screen != MainScreen:
+		s.Screen, s.back, s.Scroll = s.back, MainScreen, 0
+	case s.Explain:
+		s.Explain = false
+	case s.Filter != "":
+		s.Filter = ""
+	case s.Panel != OverviewPanel:
+		s.Panel, s.Scroll = OverviewPanel, 0
 	}
 	return s
 }

@@ -1,4 +1,4 @@
-package screen
+package state
 
 import (
 	"github.com/lm-warden/warden/supervisor/control"

@@ -1,4 +1,4 @@
-package screen
+package state
 
 import (
 	"errors"
@@ -88,19 +88,19 @@ func Reduce(s State, m Msg) (State, Intent) {
 		return s.told(m), Intent{}
 	case Unreachable:
 		s.now = m.At
-		s.link = linkOf(m.Err)
+		s.Link = linkOf(m.Err)
 		return s, Intent{}
 	case Ticked:
 		s.now = m.At
-		if s.flash.text != "" && s.now.Sub(s.flash.at) >= flashTime {
-			s.flash = flash{}
+		if s.Flash.Text != "" && s.now.Sub(s.Flash.at) >= flashTime {
+			s.Flash = Flash{}
 		}
-		if s.silence() >= leaveAfter {
+		if s.Silence() >= LeaveAfter {
 			return s, Intent{Do: GiveUp}
 		}
 		return s, Intent{}
 	case Resized:
-		s.size = m.Size
+		s.Size = m.Size
 		return s, Intent{}
 	case Pressed:
 		return s.pressed(m)
@@ -108,40 +108,40 @@ func Reduce(s State, m Msg) (State, Intent) {
 		return s.logged(m), Intent{}
 	case Done:
 		s.now = m.At
-		s.flash = flash{text: m.Text, at: m.At}
+		s.Flash = Flash{Text: m.Text, at: m.At}
 		if m.Err != nil {
-			s.flash = flash{text: m.Err.Error(), at: m.At, failed: true}
+			s.Flash = Flash{Text: m.Err.Error(), at: m.At, Failed: true}
 			var refused *control.Error
 			if errors.As(m.Err, &refused) && refused.Hint != "" {
-				s.flash.text += " (" + refused.Hint + ")"
+				s.Flash.Text += " (" + refused.Hint + ")"
 			}
 		}
-		s.flash.text = cell.Clean(s.flash.text)
+		s.Flash.Text = cell.Clean(s.Flash.Text)
 		return s, Intent{}
 	}
 	return s, Intent{}
 }
 
-func linkOf(err error) link {
+func linkOf(err error) Link {
 	switch {
 	case err == nil:
-		return link{gone: true}
+		return Link{Gone: true}
 	case errors.Is(err, control.ErrNoDaemon):
-		return link{err: cell.Clean(err.Error()), refuse: true}
+		return Link{Err: cell.Clean(err.Error()), Refused: true}
 	default:
-		return link{err: cell.Clean(err.Error())}
+		return Link{Err: cell.Clean(err.Error())}
 	}
 }
 
 func (s State) told(m Told) State {
 	s.now = m.At
-	s.link = link{}
+	s.Link = Link{}
 	p := s.live
 	if st := m.Message.Status; st != nil {
-		p.status = Clean(*st)
-		p.at = m.At
-		p.history = p.history.add(p.status)
-		p.findings = explain.Find(p.status)
+		p.Status = Clean(*st)
+		p.At = m.At
+		p.History = p.History.add(p.Status)
+		p.Findings = explain.Find(p.Status)
 	}
 	for _, e := range m.Message.Recent {
 		p = p.with(e)
@@ -155,48 +155,48 @@ func (s State) told(m Told) State {
 
 // with adds an event once. A daemon that was started anew counts from 1 again: what it says is newer than its status
 // claims to have begun, so time decides there.
-func (p picture) with(e events.Event) picture {
-	if e.Seq <= p.seq && !(len(p.events) > 0 && e.At.After(p.events[len(p.events)-1].At)) {
+func (p Picture) with(e events.Event) Picture {
+	if e.Seq <= p.seq && !(len(p.Events) > 0 && e.At.After(p.Events[len(p.Events)-1].At)) {
 		return p
 	}
 	p.seq = e.Seq
 	e = cleanEvent(e)
-	keep := p.events[max(0, len(p.events)-keptEvents+1):]
-	p.events = append(keep[:len(keep):len(keep)], e)
+	keep := p.Events[max(0, len(p.Events)-keptEvents+1):]
+	p.Events = append(keep[:len(keep):len(keep)], e)
 	return p
 }
 
 func (s State) logged(m LogLines) State {
 	if m.Reset {
-		s.log.lines, s.log.err, s.log.up, s.log.replica = nil, "", 0, m.Replica
+		s.Log.Lines, s.Log.Err, s.Log.Up, s.Log.Replica = nil, "", 0, m.Replica
 	}
-	if m.Replica != s.log.replica {
+	if m.Replica != s.Log.Replica {
 		return s // of a replica that was selected before
 	}
 	if m.Err != nil {
-		s.log.err = cell.Clean(m.Err.Error())
+		s.Log.Err = cell.Clean(m.Err.Error())
 	}
-	lines := append(s.log.lines[:len(s.log.lines):len(s.log.lines)], mapped(m.Lines, cell.Clean)...)
-	s.log.lines = lines[max(0, len(lines)-keptLines):]
-	if !s.log.follow && len(m.Lines) > 0 && s.log.up > 0 {
-		s.log.up = min(s.log.up+len(m.Lines), len(s.log.lines)) // what is read stays in place
+	lines := append(s.Log.Lines[:len(s.Log.Lines):len(s.Log.Lines)], mapped(m.Lines, cell.Clean)...)
+	s.Log.Lines = lines[max(0, len(lines)-KeptLines):]
+	if !s.Log.Follow && len(m.Lines) > 0 && s.Log.Up > 0 {
+		s.Log.Up = min(s.Log.Up+len(m.Lines), len(s.Log.Lines)) // what is read stays in place
 	}
 	return s
 }
 
 // restartQuestion asks before work is cut off.
 func (s State) confirm(text string, yes Intent) State {
-	s.ask = &question{text: text + " [y]es [n]o", answers: map[string]Intent{"y": yes}}
+	s.Ask = &Question{Text: text + " [y]es [n]o", answers: map[string]Intent{"y": yes}}
 	return s
 }
 
 // quitQuestion is what q asks in front of a daemon that would end with it.
 func (s State) quitQuestion() State {
-	n := len(s.live.status.Replicas)
+	n := len(s.live.Status.Replicas)
 	what := fmt.Sprintf("stop %d replicas?", n)
 	if n == 1 {
 		what = "stop 1 replica?"
 	}
-	s.ask = &question{text: what + " [y]es [d]etach [n]o", answers: map[string]Intent{"y": {Do: StopAll}, "d": {Do: Detach}}}
+	s.Ask = &Question{Text: what + " [y]es [d]etach [n]o", answers: map[string]Intent{"y": {Do: StopAll}, "d": {Do: Detach}}}
 	return s
 }
