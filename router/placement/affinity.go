@@ -15,6 +15,12 @@ import "time"
 // cached if one is loaded like the least loaded (root), or to the least loaded
 // (new): smallest held turns, then cache fullness, then active conversations.
 //
+// A home chosen while replicas of the model were missing (starting, failed) was
+// no free choice: the first replica that is ready would keep everybody. When
+// one arrives, such a conversation is seated again at its next turn, once, if
+// the least loaded replica has at least two active conversations fewer
+// (rehome). Homes chosen among all replicas never move for an arrival.
+//
 // Defaults: spill limit a quarter of the engine's batch limit, at least 1.
 //
 // Trade-offs: nearly all of a conversation is found in the cache as long as the
@@ -29,6 +35,9 @@ func affinity(p *Placer, t *turn, now time.Time) choice {
 	home := t.session.homeNow()
 	if home == nil || t.Fresh || !home.Accepting || t.triedOn(home, now) {
 		return p.placeHomeless(t, now)
+	}
+	if r := p.betterSeat(t, home, now); r != nil {
+		return choice{to: r, reason: ReasonRehome}
 	}
 	if home.held < SpillLimit(p.cfg.SpillLimit, home.MaxNumSeqs) {
 		return choice{to: home, reason: ReasonSticky}

@@ -215,7 +215,7 @@ func TestGenerationChangeMovesOnlyItsConversations(t *testing.T) {
 	r.step(Replicas{set})
 	for k, home := range homes {
 		if d := r.turn(Turn{Key: k, PromptTokens: 1400}); d.Replica != home {
-			t.Errorf("%s moved back from %s to %s", k, home, d.Replica)
+			t.Errorf("%s moved back from %s to %s at once", k, home, d.Replica)
 		}
 	}
 }

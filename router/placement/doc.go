@@ -21,7 +21,7 @@
 //	root.go      the prefix that conversations of one agent share
 //	measure.go   what is learned from outcomes: token ratio, growth, rates
 //	queue.go     turns that wait, in order
-//	choose.go    the one comparison of loads
+//	choose.go    the one comparison of loads; seat.go early homes, looked at again
 //	balance.go affinity.go admission.go   the three policies
 //	residency.go survival.go rotation.go  parts of admission
 //	view.go      a copy of everything for people to look at

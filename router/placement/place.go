@@ -185,11 +185,13 @@ func (p *Placer) settle(t *turn, now time.Time) (rehomed bool) {
 	s.joinLedger()
 	switch {
 	case s.home == r:
+		p.confirmSeat(s, now)
 	case t.reason == ReasonSpill, t.reason == ReasonPinned && s.home != nil:
 		s.spills++
 	default:
 		rehomed = s.home != nil && t.reason != ReasonBalance
 		s.setHome(r)
+		p.takeSeat(s, t.reason, now)
 	}
 	s.setServed(r)
 	return rehomed

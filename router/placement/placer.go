@@ -15,6 +15,7 @@ type Placer struct {
 	sessions *table
 	queue    queue
 
+	arrivals uint64 // replicas that have begun to accept turns
 	rotation uint64 // where the next tie-break starts
 	counters Counters
 

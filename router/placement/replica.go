@@ -100,6 +100,9 @@ func (p *Placer) setReplicas(set []Replica) {
 		if r == nil || r.Generation != want.Generation {
 			r = &replica{rate: p.rate}
 		}
+		if want.Accepting && !r.Accepting {
+			p.arrivals++
+		}
 		r.Replica = want
 		r.cache.capacity = r.capacity()
 		r.cache.shrink()

@@ -9,6 +9,12 @@ type session struct {
 	root   *root
 	home   *replica // where its prefix lives; nil before the first turn
 	served *replica // where its latest turn went
+	// early: home was chosen while a replica of the model did not accept;
+	// seated is Placer.arrivals when it was last confirmed; settled is when a
+	// conversation that lost its home may move again.
+	early   bool
+	seated  uint64
+	settled time.Time
 
 	tokens int // prompt and answer of the latest turn: what its next prompt starts with
 	// counted is the footprint that home's ledger has been given, so that

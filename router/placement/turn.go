@@ -64,12 +64,14 @@ type Turn struct {
 // Reason says why a turn went to its replica.
 type Reason string
 
-// The reasons. Sticky and Spill leave the home where it is; Failover moves it.
+// The reasons. Sticky and Spill leave the home where it is; Failover and Rehome
+// move it.
 const (
 	ReasonNew      Reason = "new"      // first sight of a conversation: least loaded
 	ReasonSticky   Reason = "sticky"   // its home
 	ReasonSpill    Reason = "spill"    // home is above the spill limit: this turn only
 	ReasonFailover Reason = "failover" // home is gone, not accepting, or just failed this turn
+	ReasonRehome   Reason = "rehome"   // its home was chosen while replicas were missing: seated again, once
 	ReasonNoKey    Reason = "no_key"   // nothing names the conversation: least loaded
 	ReasonInherit  Reason = "inherit"  // first sight of a fork: where its history is
 	ReasonRoot     Reason = "root"     // first sight: where its system prompt is cached
