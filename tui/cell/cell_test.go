@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/charmbracelet/x/ansi"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -46,6 +47,20 @@ func TestPadding(t *testing.T) {
 	}
 	if got := Cut("abcdef", 4, true); got != "abc~" {
 		t.Errorf("Cut in ASCII: %q", got)
+	}
+}
+
+// TestWidthAgrees holds the quick rule against the full one.
+func TestWidthAgrees(t *testing.T) {
+	for _, s := range []string{"", "plain", "▁▂▃ █░ ─│…", "71 °C ↑↓", "\x1b[31mred\x1b[0m and \x1b[1;93mmore\x1b[0m", "\x1b[2J", "\x1b[31", "日本", "e\u0301", "█\u0301", "a\tb"} {
+		if got, want := Width(s), ansi.StringWidth(s); got != want {
+			t.Errorf("Width(%q) = %d, the full rule says %d", s, got, want)
+		}
+	}
+	for r := rune(0x20); r < 0x2700; r++ {
+		if got, want := Width(string(r)), ansi.StringWidth(string(r)); got != want {
+			t.Errorf("Width(%q) = %d, the full rule says %d", r, got, want)
+		}
 	}
 }
 

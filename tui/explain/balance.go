@@ -69,12 +69,12 @@ func SpreadOf(rs []control.Replica) (s Spread, ok bool) {
 }
 
 // lopsided finds a replica where requests wait while another has none waiting.
-func lopsided(m control.Model, rs []control.Replica) []Finding {
+func lopsided(m control.Model, rs []control.Replica, waits Waits) []Finding {
 	var busy, free []control.Replica
 	for _, r := range serving(rs) {
-		if r.Engine.Waiting > 0 {
+		if r.Engine.Waiting > 0 && waits(r.ID) {
 			busy = append(busy, r)
-		} else if r.Engine.KVUsed < KVFull {
+		} else if r.Engine.Waiting == 0 && r.Engine.KVUsed < KVFull {
 			free = append(free, r)
 		}
 	}
@@ -109,14 +109,14 @@ func lopsided(m control.Model, rs []control.Replica) []Finding {
 }
 
 // saturated finds a model where requests wait on every replica: no placement helps.
-func saturated(m control.Model, rs []control.Replica) []Finding {
+func saturated(m control.Model, rs []control.Replica, waits Waits) []Finding {
 	live := serving(rs)
 	if len(live) == 0 {
 		return nil
 	}
 	waiting, running, held := 0, 0, 0
 	for _, r := range live {
-		if r.Engine.Waiting == 0 {
+		if r.Engine.Waiting == 0 || !waits(r.ID) {
 			return nil
 		}
 		waiting, running, held = waiting+r.Engine.Waiting, running+r.Engine.Running, held+r.Held
@@ -131,7 +131,7 @@ func saturated(m control.Model, rs []control.Replica) []Finding {
 }
 
 // queued tells of turns that warden itself holds back.
-func queued(m control.Model, _ []control.Replica) []Finding {
+func queued(m control.Model, _ []control.Replica, _ Waits) []Finding {
 	if len(m.Queue) == 0 {
 		return nil
 	}

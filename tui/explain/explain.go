@@ -40,19 +40,27 @@ type Finding struct {
 // About reports whether the finding names the replica.
 func (f Finding) About(replica string) bool { return slices.Contains(f.Replicas, replica) }
 
+// Waits tells whether requests have been waiting on a replica for long enough to matter. A single status cannot know:
+// an engine batches, and for a moment there is always something waiting.
+type Waits func(replica string) bool
+
 // rule looks at one model and its replicas.
-type rule func(control.Model, []control.Replica) []Finding
+type rule func(control.Model, []control.Replica, Waits) []Finding
 
 // rules in the order in which equals are told: what does not run explains what is slow.
 var rules = []rule{gaveUp, silent, workingSet, preempted, prefixBreaks, lopsided, saturated, stale, queued}
 
-// Find returns what is to be said about a status, worst first; at least one finding.
-func Find(s control.Status) []Finding {
+// Find returns what is to be said about a status, worst first; at least one finding. Without waits, whatever waits now
+// has waited long enough.
+func Find(s control.Status, waits Waits) []Finding {
+	if waits == nil {
+		waits = func(string) bool { return true }
+	}
 	var out []Finding
 	for _, m := range s.Models {
 		mine := replicasOf(s, m.Alias)
 		for _, r := range rules {
-			for _, f := range r(m, mine) {
+			for _, f := range r(m, mine, waits) {
 				f.Model = m.Alias
 				out = append(out, f)
 			}
@@ -100,7 +108,10 @@ func fine(s control.Status) Finding {
 	}
 	f.Evidence = strings.Join(facts, ", ") + "."
 	f.Remedy = "None needed."
-	if room > 0 && need > 0 && need <= room {
+	switch {
+	case need > room && room > 0:
+		f.Remedy = "None needed while the hits stay high: those of the sessions that pause longest give way first."
+	case need > 0 && room > 0:
 		f.Remedy = fmt.Sprintf("None needed; there is room for about %s tokens of further conversations.", about(room-need))
 	}
 	return f

@@ -77,6 +77,8 @@ func TestFind(t *testing.T) {
 			Fine, "", []string{"Nothing is wrong"}},
 		{"running requests fill the cache", func(s *control.Status) { s.Replicas[1].Engine.KVUsed, s.Replicas[1].Engine.Waiting = 0.97, 3 },
 			Warn, "r1", []string{"KV cache 97%, prefixes are being evicted, 3 waiting"}},
+		{"every working set too large, but hits are good", func(s *control.Status) { s.Replicas[0].SessionTokens, s.Replicas[1].SessionTokens = 60000, 60000 },
+			Fine, "", []string{"sessions need 120k of 80k", "while the hits stay high"}},
 		{"preemptions", func(s *control.Status) { s.Replicas[1].Engine.Preemptions60s = ptr(uint64(1)) },
 			Note, "r1", []string{"1 preemption in 60 s", "--max-num-seqs` (now 32)"}},
 		{"waiting beside an idle one", func(s *control.Status) { s.Replicas[1].Engine.Waiting = 2 },
@@ -106,7 +108,7 @@ func TestFind(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got := Find(status(tt.change))[0]
+			got := Find(status(tt.change), nil)[0]
 			if got.Level != tt.level {
 				t.Errorf("level %d, want %d: %+v", got.Level, tt.level, got)
 			}
@@ -136,7 +138,7 @@ func TestWorstFirst(t *testing.T) {
 		s.Replicas[2].Engine.KVUsed = 0.99
 	})
 	var levels []Level
-	for _, f := range Find(s) {
+	for _, f := range Find(s, nil) {
 		levels = append(levels, f.Level)
 	}
 	if len(levels) != 3 || levels[0] != Bad || levels[1] != Warn || levels[2] != Note {
@@ -144,8 +146,20 @@ func TestWorstFirst(t *testing.T) {
 	}
 }
 
+func TestMomentaryWaitingIsNothing(t *testing.T) {
+	never := func(string) bool { return false }
+	for _, change := range []func(*control.Status){
+		func(s *control.Status) { s.Replicas[1].Engine.Waiting = 2 },
+		func(s *control.Status) { s.Replicas[0].Engine.Waiting, s.Replicas[1].Engine.Waiting = 1, 2 },
+	} {
+		if f := Find(status(change), never)[0]; f.Level != Fine {
+			t.Errorf("%+v", f)
+		}
+	}
+}
+
 func TestNothingKnown(t *testing.T) {
-	if f := Find(control.Status{}); len(f) != 1 || f[0].Level != Fine {
+	if f := Find(control.Status{}, nil); len(f) != 1 || f[0].Level != Fine {
 		t.Errorf("%+v", f)
 	}
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // gaveUp tells of replicas that do not run, those with one cause together.
-func gaveUp(_ control.Model, rs []control.Replica) []Finding {
+func gaveUp(_ control.Model, rs []control.Replica, _ Waits) []Finding {
 	var out []Finding
 	index := map[string]int{}
 	for _, r := range rs {
@@ -67,7 +67,7 @@ func failure(r control.Replica) Finding {
 }
 
 // silent tells of replicas that run but do not answer.
-func silent(_ control.Model, rs []control.Replica) []Finding {
+func silent(_ control.Model, rs []control.Replica, _ Waits) []Finding {
 	var out []Finding
 	for _, r := range rs {
 		if r.State != control.StateSuspect {
@@ -89,7 +89,7 @@ func silent(_ control.Model, rs []control.Replica) []Finding {
 }
 
 // stale tells of replicas whose engine stopped telling figures.
-func stale(_ control.Model, rs []control.Replica) []Finding {
+func stale(_ control.Model, rs []control.Replica, _ Waits) []Finding {
 	var out []Finding
 	for _, r := range rs {
 		if r.State != control.StateReady || r.Engine == nil || !r.Engine.Stale {

@@ -25,7 +25,7 @@ const (
 
 // workingSet finds replicas whose sessions need more KV tokens than there are, and those whose running requests take
 // all of it.
-func workingSet(m control.Model, rs []control.Replica) []Finding {
+func workingSet(m control.Model, rs []control.Replica, _ Waits) []Finding {
 	live := serving(rs)
 	need, room := 0, 0
 	for _, r := range live {
@@ -100,7 +100,7 @@ func engineFacts(r control.Replica) string {
 }
 
 // preempted finds engines that throw running requests back to waiting: work done twice.
-func preempted(m control.Model, rs []control.Replica) []Finding {
+func preempted(m control.Model, rs []control.Replica, _ Waits) []Finding {
 	var out []Finding
 	for _, r := range serving(rs) {
 		if r.Engine.Preemptions60s == nil || *r.Engine.Preemptions60s == 0 {
@@ -126,7 +126,7 @@ func orUnknown(n int) string {
 }
 
 // prefixBreaks finds sessions that stayed and yet found little of their history: the client changed its beginning.
-func prefixBreaks(_ control.Model, rs []control.Replica) []Finding {
+func prefixBreaks(_ control.Model, rs []control.Replica, _ Waits) []Finding {
 	var sessions, where, clients []string
 	var worst control.Session
 	for _, r := range serving(rs) {

@@ -100,7 +100,7 @@ var columns = []column{
 	{title: "DECODE", w: 7, drop: 4, value: func(l line) text {
 		return scraped(l, func(e *control.Engine) text { return perSecond(e.DecodeTokensPerSecond) })
 	}, all: func(_ []line, t control.Totals) text { return perSecond(t.DecodeTokensPerSecond) }},
-	{title: "  GPU", w: 11, left: true, drop: 6, gpu: true, value: func(l line) text { return text{s: "  " + gpuName(l.gpus)} },
+	{title: "  GPU", w: 13, left: true, drop: 6, gpu: true, value: func(l line) text { return text{s: "  " + gpuName(l.gpus)} },
 		all: func(ls []line, _ control.Totals) text {
 			n := sum(ls, func(l line) int { return len(l.gpus) })
 			return text{s: "  " + strconv.Itoa(n) + plural(n, " GPU", " GPUs")}

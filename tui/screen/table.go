@@ -8,15 +8,11 @@ import (
 	"github.com/lm-warden/warden/supervisor/control"
 	"github.com/lm-warden/warden/tui/cell"
 	"github.com/lm-warden/warden/tui/explain"
-	"github.com/lm-warden/warden/tui/state"
 )
 
 const (
 	stateWidth = 9
 	maxIDWidth = 8
-	// waitSeconds is for how long requests must have been waiting before the figure is marked: shorter waits are how
-	// an engine batches.
-	waitSeconds = 5 * time.Second
 )
 
 // maxWords is the widest that the words of a starting replica get.
@@ -69,7 +65,7 @@ func (s view) linesOf(rows []control.Replica, t cell.Theme) []line {
 	}
 	var out []line
 	for _, r := range rows {
-		l := line{Replica: r, ascii: t.ASCII, stale: r.Engine != nil && r.Engine.Stale, waits: waits(p.History, r.ID)}
+		l := line{Replica: r, ascii: t.ASCII, stale: r.Engine != nil && r.Engine.Stale, waits: p.History.Waits(r.ID)}
 		for _, i := range r.GPUs {
 			if g, ok := byIndex[i]; ok {
 				l.gpus = append(l.gpus, g)
@@ -81,24 +77,6 @@ func (s view) linesOf(rows []control.Replica, t cell.Theme) []line {
 		out = append(out, l)
 	}
 	return out
-}
-
-// waits reports whether requests of a replica have been waiting in every sample of the last seconds.
-func waits(h state.History, replica string) bool {
-	n := len(h)
-	if n == 0 {
-		return false
-	}
-	newest := h[n-1].At
-	for i := n - 1; i >= 0; i-- {
-		if point := h[i].Replicas[replica]; state.OrZero(point.Waiting) <= 0 {
-			return false
-		}
-		if newest.Sub(h[i].At) >= waitSeconds {
-			return true
-		}
-	}
-	return false
 }
 
 func titles(cols []column, idW int, t cell.Theme) string {

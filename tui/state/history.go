@@ -11,6 +11,9 @@ import (
 // window is the span of every sparkline: one axis for all, so that columns of different rows compare.
 const window = 60 * time.Second
 
+// waitTime is for how long requests must have been waiting before it is told: shorter waits are how an engine batches.
+const waitTime = 5 * time.Second
+
 // Point is what one moment leaves behind for one replica, or for all of them. Unknown figures are gaps.
 type Point struct {
 	Held, Waiting, KV, Hit, TTFT, Cached, Computed float64
@@ -107,6 +110,19 @@ func (h History) Series(replica string, end time.Time, n int, peaks bool, figure
 		counts[i]++
 	}
 	return out
+}
+
+// Waits reports whether requests of a replica have been waiting in every sample of the last five seconds.
+func (h History) Waits(replica string) bool {
+	for i := len(h) - 1; i >= 0; i-- {
+		if OrZero(h[i].Replicas[replica].Waiting) <= 0 {
+			return false
+		}
+		if h[len(h)-1].At.Sub(h[i].At) >= waitTime {
+			return true
+		}
+	}
+	return false
 }
 
 // Known is a figure, or a gap.

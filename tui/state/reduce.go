@@ -141,7 +141,7 @@ func (s State) told(m Told) State {
 		p.Status = Clean(*st)
 		p.At = m.At
 		p.History = p.History.add(p.Status)
-		p.Findings = explain.Find(p.Status)
+		p.Findings = explain.Find(p.Status, p.History.Waits)
 	}
 	for _, e := range m.Message.Recent {
 		p = p.with(e)

@@ -116,3 +116,16 @@ func TestKeysAreDeclaredOnce(t *testing.T) {
 		t.Errorf("%d keys are described", n)
 	}
 }
+
+func TestWaits(t *testing.T) {
+	var h History
+	for i, waiting := range []int{1, 0, 1, 1, 2, 1, 1, 3} {
+		h = h.add(control.Status{Now: t0.Add(time.Duration(i) * time.Second), Replicas: []control.Replica{{ID: "r0", Engine: &control.Engine{Waiting: waiting}}}})
+		if got, want := h.Waits("r0"), i == 7; got != want {
+			t.Errorf("after %d s: %t", i, got)
+		}
+	}
+	if h.Waits("r1") || History(nil).Waits("r0") {
+		t.Error("nothing waits where nothing is known")
+	}
+}
