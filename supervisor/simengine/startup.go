@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
+	"github.com/lm-warden/warden/supervisor/simengine/metrics"
 	"github.com/lm-warden/warden/supervisor/simengine/prompt"
 )
 
@@ -50,7 +51,7 @@ var moments = []moment{
 func (c *config) placeholders(address string) *strings.Replacer {
 	o, cfg := c.server, c.server.Engine
 	seconds := func(share float64) string { return fmt.Sprintf("%.2f", c.load.Seconds()*share) }
-	tokens := cfg.Blocks * cfg.BlockSize
+	tokens, concurrency := metrics.Capacity(cfg)
 	batched := cfg.MaxBatchedTokens
 	if batched == 0 {
 		batched = 2048
@@ -59,8 +60,8 @@ func (c *config) placeholders(address string) *strings.Replacer {
 		"{version}", o.Version, "{model}", o.Model, "{served}", o.Served[0], "{profile}", c.profile.Name, "{source}", c.profile.Source,
 		"{{args}}", c.nonDefault(), "{len}", fmt.Sprint(cfg.MaxModelLen), "{lencomma}", humanize.Comma(int64(cfg.MaxModelLen)),
 		"{batched}", fmt.Sprint(batched), "{kv}", humanize.Comma(int64(tokens)),
-		"{kvgib}", fmt.Sprintf("%.2f", float64(tokens*c.profile.TokenBytes)/(1<<30)),
-		"{concurrency}", fmt.Sprintf("%.2f", float64(tokens)/float64(max(cfg.MaxModelLen, 1))),
+		"{kvgib}", fmt.Sprintf("%.2f", float64(cfg.Blocks*cfg.BlockSize*c.profile.TokenBytes)/(1<<30)),
+		"{concurrency}", fmt.Sprintf("%.2f", concurrency),
 		"{gib}", fmt.Sprintf("%.2f", c.profile.WeightsGiB),
 		"{weights}", seconds(0.25), "{dynamo}", seconds(0.05), "{graphs}", fmt.Sprintf("%.0f", c.load.Seconds()*0.25), "{init}", seconds(0.5),
 		"{address}", address,

@@ -67,14 +67,14 @@ func tokenBuckets(limit int) []float64 {
 // adds the families that came after vLLM 0.26; now is the start of counting.
 func New(name string, modern bool, cfg core.Config, now time.Time) *Recorder {
 	tokens := tokenBuckets(cfg.MaxModelLen)
-	size := cfg.Blocks * cfg.BlockSize
+	size, concurrency := Capacity(cfg)
 	return &Recorder{
 		modern: modern,
 		labels: labels{"engine": "0", "model_name": name},
 		info: labels{
 			"engine": "0", "block_size": fmt.Sprint(cfg.BlockSize), "num_gpu_blocks": fmt.Sprint(cfg.Blocks),
 			"kv_cache_size_tokens":     fmt.Sprint(size),
-			"kv_cache_max_concurrency": fmt.Sprint(float64(size) / float64(cfg.MaxModelLen)),
+			"kv_cache_max_concurrency": fmt.Sprint(concurrency),
 			"enable_prefix_caching":    title(!cfg.NoPrefixCache), "cache_dtype": "auto", "gpu_memory_utilization": "0.92",
 			"prefix_caching_hash_algo": "sha256",
 		},
@@ -91,6 +91,14 @@ func New(name string, modern bool, cfg core.Config, now time.Time) *Recorder {
 			prefill: newHistogram(latencyBuckets), decode: newHistogram(latencyBuckets),
 		},
 	}
+}
+
+// Capacity is what vLLM calls kv_cache_size_tokens and kv_cache_max_concurrency:
+// how many requests of the full context length fit, counted in whole blocks.
+func Capacity(cfg core.Config) (tokens int, concurrency float64) {
+	blocks := (cfg.MaxModelLen + cfg.BlockSize - 1) / cfg.BlockSize
+	concurrency = float64(cfg.Blocks) / float64(blocks)
+	return int(concurrency * float64(cfg.MaxModelLen)), concurrency
 }
 
 // title spells a bool as Python does.
@@ -120,7 +128,7 @@ func (m *Recorder) Step(st core.Step) {
 	m.generated += uint64(len(st.Tokens))
 	for _, ev := range st.Tokens {
 		if p := ev.Prefill; p != nil {
-			total += p.Prompt
+			total += p.Prompt - p.Cached()
 			m.prompt.total += uint64(p.Prompt)
 			m.prompt.local += uint64(p.Local)
 			m.prompt.host += uint64(p.Host)
@@ -200,9 +208,10 @@ func (m *Recorder) Write(b *strings.Builder) {
 	l, st, h := m.labels, m.stats, &m.histograms
 	e.gauge("vllm:num_requests_running", "Number of requests in model execution batches.", value{l, float64(st.Running)})
 	e.gauge("vllm:num_requests_waiting", "Number of requests waiting to be processed.", value{l, float64(st.Waiting)})
-	e.gauge("vllm:num_requests_waiting_by_reason", "Number of waiting requests by reason.",
+	e.gauge("vllm:num_requests_waiting_by_reason", "Number of waiting requests by reason. Reason labels: 'capacity' = waiting for scheduling capacity; 'deferred' = deferred by transient constraints "+
+		"(LoRA budget, KV transfer, blocked status). Sum of all reasons equals vllm:num_requests_waiting.",
 		value{l.with("reason", "capacity"), float64(st.Waiting - st.Deferred)}, value{l.with("reason", "deferred"), float64(st.Deferred)})
-	e.gauge("vllm:engine_sleep_state", "Engine sleep state; awake = 0 means engine is sleeping; awake = 1 means engine is awake.",
+	e.gauge("vllm:engine_sleep_state", "Engine sleep state; awake = 0 means engine is sleeping; awake = 1 means engine is awake; weights_offloaded = 1 means sleep level 1; discard_all = 1 means sleep level 2.",
 		value{l.with("sleep_state", "awake"), 1}, value{l.with("sleep_state", "weights_offloaded"), 0}, value{l.with("sleep_state", "discard_all"), 0})
 	e.gauge("vllm:kv_cache_usage_perc", "KV-cache usage. 1 means 100 percent usage.", value{l, st.KVUsed})
 	e.counter("vllm:prefix_cache_queries", "Prefix cache queries, in terms of number of queried tokens.", value{l, float64(st.PrefixQueries)})
@@ -243,7 +252,8 @@ func (m *Recorder) writePrompts(e *exposition) {
 	for _, source := range []string{"p2p", "disk", "external_unspecified"} {
 		bySource = append(bySource, value{l.with("source", source), 0})
 	}
-	e.counter("vllm:prompt_tokens_cached_by_source", "Prefix-cache hit tokens by the cache tier that supplied them.", bySource...)
+	e.counter("vllm:prompt_tokens_cached_by_source", "Prefix-cache hit tokens by the cache tier that supplied them: device (local HBM), host (offloaded to DRAM), disk, p2p (transferred from another vLLM instance) "+
+		"or external_unspecified. Counted at admission; sums to vllm:prefix_cache_hits + vllm:external_prefix_cache_hits.", bySource...)
 }
 
 func (h *histograms) write(e *exposition, l labels) {

@@ -74,7 +74,7 @@ func TestStoryOfARequest(t *testing.T) {
 		`vllm:prompt_tokens_cached_by_source_total{engine="0",model_name="we\"ird",source="host"} 16.0`,
 		`vllm:generation_tokens_total{engine="0",model_name="we\"ird"} 2.0`,
 		`vllm:iteration_tokens_total_count{engine="0",model_name="we\"ird"} 2.0`,
-		`vllm:iteration_tokens_total_sum{engine="0",model_name="we\"ird"} 102.0`,
+		`vllm:iteration_tokens_total_sum{engine="0",model_name="we\"ird"} 22.0`,
 		`vllm:request_success_total{engine="0",finished_reason="stop",model_name="we\"ird"} 1.0`,
 		`vllm:request_success_total{engine="0",finished_reason="abort",model_name="we\"ird"} 1.0`,
 		`vllm:admission_rejections_total{model_name="we\"ird",reason="max_num_queued_reqs"} 1.0`,

@@ -90,10 +90,12 @@ func (w Writer) Write(prompt []core.Token, wish Wish) Answer {
 		b.content(w.text(rng, wish))
 	}
 	a := b.out
-	a.cutAtStop(w.Tokenizer, wish.Stop)
-	if wish.IgnoreEOS {
+	a.cutAtStop(wish.Stop)
+	switch {
+	case a.StoppedBy != "":
+	case wish.IgnoreEOS:
 		a.Endless = true
-	} else if a.StoppedBy == "" {
+	default:
 		a.push(w.Tokenizer.Special(TurnEnd))
 	}
 	return a
@@ -114,7 +116,7 @@ func (w Writer) text(rng *rand.Rand, wish Wish) string {
 	case s.Say != "":
 		return Label + " " + s.Say
 	case s.Tokens > 0:
-		return exactly(w.Tokenizer, rng, s.Tokens-1) // the end is a token too
+		return exactly(w.Tokenizer, rng, min(s.Tokens, wish.MaxTokens+1)-1) // the end is a token too
 	case wish.IgnoreEOS:
 		return exactly(w.Tokenizer, rng, wish.MaxTokens)
 	case wish.MinTokens > 0:
@@ -128,7 +130,7 @@ func (w Writer) text(rng *rand.Rand, wish Wish) string {
 		}
 		words = mean/2 + rng.IntN(mean+1)
 	}
-	return sentence(rng, words)
+	return sentence(rng, min(words, wish.MaxTokens+1)) // a word is at least one token: more would never show
 }
 
 // exactly returns a text of n tokens.
@@ -154,7 +156,8 @@ func (w Writer) repeat(id core.Token, wish Wish) Answer {
 		b.token(id)
 	}
 	a := b.out
-	a.Endless = true
+	a.cutAtStop(wish.Stop)
+	a.Endless = a.StoppedBy == ""
 	return a
 }
 
@@ -267,7 +270,7 @@ func (a *Answer) push(id core.Token) {
 
 // cutAtStop ends the text before the first stop string, at the token that
 // completes it.
-func (a *Answer) cutAtStop(t Tokenizer, stops []string) {
+func (a *Answer) cutAtStop(stops []string) {
 	at := -1
 	for _, stop := range stops {
 		if i := strings.Index(a.Text, stop); stop != "" && i >= 0 && (at < 0 || i < at) {

@@ -71,8 +71,8 @@ func TestCachedTokensOfEachAPI(t *testing.T) {
 		{"chat stream", "/v1/chat/completions", `{"stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"LONG"}],"max_tokens":2}`, true, []any{"usage", "prompt_tokens_details", "cached_tokens"}, false},
 		{"completion", "/v1/completions", `{"prompt":"LONG","max_tokens":2}`, false, []any{"usage", "prompt_tokens_details", "cached_tokens"}, false},
 		{"completion stream", "/v1/completions", `{"prompt":"LONG","max_tokens":2,"stream":true,"stream_options":{"include_usage":true}}`, true, []any{"usage", "prompt_tokens_details", "cached_tokens"}, false},
-		{"messages", "/v1/messages", `{"messages":[{"role":"user","content":"LONG"}],"max_tokens":2}`, false, []any{"usage", "cache_read_input_tokens"}, false},
-		{"messages stream", "/v1/messages", `{"stream":true,"messages":[{"role":"user","content":"LONG"}],"max_tokens":2}`, true, []any{"usage", "cache_read_input_tokens"}, false},
+		{"messages", "/v1/messages", `{"model":"m","messages":[{"role":"user","content":"LONG"}],"max_tokens":2}`, false, []any{"usage", "cache_read_input_tokens"}, false},
+		{"messages stream", "/v1/messages", `{"model":"m","stream":true,"messages":[{"role":"user","content":"LONG"}],"max_tokens":2}`, true, []any{"usage", "cache_read_input_tokens"}, false},
 		{"responses", "/v1/responses", `{"input":"LONG","max_output_tokens":2}`, false, []any{"usage", "input_tokens_details", "cached_tokens"}, true},
 		{"responses stream", "/v1/responses", `{"stream":true,"input":"LONG","max_output_tokens":2}`, true, []any{"response", "usage", "input_tokens_details", "cached_tokens"}, true},
 	}
@@ -122,7 +122,7 @@ func usageEvent(t *testing.T, events []sseEvent) any {
 
 func TestAnthropicUsageAddsUp(t *testing.T) {
 	bubble(t, slow(), func(t *testing.T, h *harness) {
-		body := `{"max_tokens":2,"messages":[{"role":"user","content":"` + strings.Repeat("word ", 100) + `"}]}`
+		body := `{"model":"m","max_tokens":2,"messages":[{"role":"user","content":"` + strings.Repeat("word ", 100) + `"}]}`
 		total := num(dig(h.post("/v1/messages/count_tokens", body), "input_tokens"))
 		for _, want := range []struct{ read, created int }{{0, total / 16 * 16}, {total / 16 * 16, 0}} {
 			usage := dig(h.post("/v1/messages", body), "usage")
@@ -164,10 +164,10 @@ func TestFinishReasons(t *testing.T) {
 		{"chat stop string", "/v1/chat/completions", `{"stop":["LATED"],"messages":[{"role":"user","content":"hi"}]}`, "chat", "stop"},
 		{"chat tool", "/v1/chat/completions", `{"messages":[{"role":"user","content":"[[tool:Read {}]]"}],` + readTool + `}`, "chat", "tool_calls"},
 		{"chat tool_choice none", "/v1/chat/completions", `{"tool_choice":"none","messages":[{"role":"user","content":"[[tool:Read {}]]"}],` + readTool + `}`, "chat", "stop"},
-		{"messages end", "/v1/messages", `{"max_tokens":500,"messages":[{"role":"user","content":"hi"}]}`, "messages", "end_turn"},
-		{"messages length", "/v1/messages", `{"max_tokens":3,"messages":[{"role":"user","content":"hi"}]}`, "messages", "max_tokens"},
-		{"messages stop", "/v1/messages", `{"max_tokens":500,"stop_sequences":["LATED"],"messages":[{"role":"user","content":"hi"}]}`, "messages", "stop_sequence"},
-		{"messages tool", "/v1/messages", `{"max_tokens":500,"messages":[{"role":"user","content":"[[tool:Read {}]]"}],"tools":[{"name":"Read"}]}`, "messages", "tool_use"},
+		{"messages end", "/v1/messages", `{"model":"m","max_tokens":500,"messages":[{"role":"user","content":"hi"}]}`, "messages", "end_turn"},
+		{"messages length", "/v1/messages", `{"model":"m","max_tokens":3,"messages":[{"role":"user","content":"hi"}]}`, "messages", "max_tokens"},
+		{"messages stop", "/v1/messages", `{"model":"m","max_tokens":500,"stop_sequences":["LATED"],"messages":[{"role":"user","content":"hi"}]}`, "messages", "stop_sequence"},
+		{"messages tool", "/v1/messages", `{"model":"m","max_tokens":500,"messages":[{"role":"user","content":"[[tool:Read {}]]"}],"tools":[{"name":"Read"}]}`, "messages", "tool_use"},
 		{"responses length", "/v1/responses", `{"max_output_tokens":3,"input":"hi"}`, "responses", "incomplete"},
 		{"responses stop", "/v1/responses", `{"input":"hi"}`, "responses", "completed"},
 	}
@@ -187,13 +187,13 @@ func TestFinishReasons(t *testing.T) {
 func TestToolLoop(t *testing.T) {
 	bubble(t, slow(), func(t *testing.T, h *harness) {
 		user := `{"role":"user","content":"[[tool:Read {\"path\":\"a\"}]]+[[tool:Read {\"path\":\"b\"}]] [[sim:say done]]"}`
-		out := h.post("/v1/messages", `{"max_tokens":500,"messages":[`+user+`],"tools":[{"name":"Read"}]}`)
+		out := h.post("/v1/messages", `{"model":"m","max_tokens":500,"messages":[`+user+`],"tools":[{"name":"Read"}]}`)
 		content, _ := json.Marshal(dig(out, "content"))
 		if got := dig(out, "content", 1, "input", "path"); got != "b" {
 			t.Fatalf("second parallel call reads %v, want b: %s", got, content)
 		}
 		result := `{"role":"user","content":[{"type":"tool_result","tool_use_id":"x","content":[{"type":"text","text":"ok [[sim:error 500]]"}]}]}`
-		out = h.post("/v1/messages", `{"max_tokens":500,"messages":[`+user+`,{"role":"assistant","content":`+string(content)+`},`+result+`],"tools":[{"name":"Read"}]}`)
+		out = h.post("/v1/messages", `{"model":"m","max_tokens":500,"messages":[`+user+`,{"role":"assistant","content":`+string(content)+`},`+result+`],"tools":[{"name":"Read"}]}`)
 		if got := dig(out, "content", 0, "text"); got != "SIMULATED done" {
 			t.Errorf("after the tools: %v", got)
 		}
@@ -218,7 +218,7 @@ func TestSeveralChoices(t *testing.T) {
 
 func TestSystemTurns(t *testing.T) {
 	body := func(reminder string) string {
-		return `{"max_tokens":2,"system":[{"type":"text","text":"x-anthropic-billing-header: cch=` + reminder + `"},{"type":"text","text":"` + strings.Repeat("rule ", 40) + `"}],` +
+		return `{"model":"m","max_tokens":2,"system":[{"type":"text","text":"x-anthropic-billing-header: cch=` + reminder + `"},{"type":"text","text":"` + strings.Repeat("rule ", 40) + `"}],` +
 			`"messages":[{"role":"user","content":"` + strings.Repeat("word ", 80) + `"},{"role":"assistant","content":"ok"},` +
 			`{"role":"system","content":"` + reminder + `"},{"role":"user","content":"go"}]}`
 	}
@@ -300,24 +300,25 @@ func TestErrors(t *testing.T) {
 		text                     string
 	}{
 		{"unknown model", "POST", "/v1/chat/completions", chat(`,"model":"gpt-9"`), 404, "{\"error\":{\"message\":\"The model `gpt-9` does not exist. Valid aliases: m, org/model.\",\"type\":\"NotFoundError\",\"param\":\"model\",\"code\":404}}"},
-		{"unknown model, Anthropic", "POST", "/v1/messages", chat(`,"model":"gpt-9","max_tokens":1`), 404, `{"error":{"message":"The model ` + "`gpt-9`" + ` does not exist. Valid aliases: m, org/model.","type":"NotFoundError"},"type":"error"}`},
-		{"prompt too long", "POST", "/v1/chat/completions", long, 400, "This model's maximum context length is 600 tokens. However, your prompt contains 710 input tokens, which exceeds this limit even without any output tokens."},
-		{"max_tokens too large", "POST", "/v1/chat/completions", chat(`,"max_tokens":601`), 400, "max_tokens=601 cannot be greater than max_model_len=600. Please request fewer output tokens."},
-		{"max_tokens zero", "POST", "/v1/chat/completions", chat(`,"max_tokens":0`), 400, "max_tokens must be at least 1, got 0."},
+		{"unknown model, Anthropic", "POST", "/v1/messages", chat(`,"model":"gpt-9","max_tokens":1`), 404, `{"type":"error","error":{"type":"NotFoundError","message":"The model ` + "`gpt-9`" + ` does not exist. Valid aliases: m, org/model."}}`},
+		{"prompt too long", "POST", "/v1/chat/completions", long, 400, "This model's maximum context length is 600 tokens. However, your prompt contains at least 601 input tokens, which exceeds this limit even without any output tokens. Please reduce the length of the input prompt. (parameter=input_tokens, value=601)"},
+		{"max_tokens too large", "POST", "/v1/chat/completions", chat(`,"max_tokens":601`), 400, "max_tokens=601 cannot be greater than max_model_len=600. Please request fewer output tokens. (parameter=max_tokens, value=601)"},
+		{"max_tokens zero", "POST", "/v1/chat/completions", chat(`,"max_tokens":0`), 400, "max_tokens must be at least 1, got 0. (parameter=max_tokens, value=0)"},
 		{"no messages", "POST", "/v1/chat/completions", `{}`, 400, "body.messages"},
-		{"no max_tokens", "POST", "/v1/messages", chat(``), 400, "body.max_tokens"},
+		{"no model and max_tokens", "POST", "/v1/messages", chat(``), 400, `"message":"2 validation errors:\n  {'type': 'missing', 'loc': 'body.model', 'msg': 'Field required'}\n  {'type': 'missing', 'loc': 'body.max_tokens'`},
+		{"max_tokens too large, Anthropic", "POST", "/v1/messages", chat(`,"model":"m","max_tokens":601`), 400, "max_completion_tokens=601 cannot be greater than max_model_len=600."},
 		{"no input", "POST", "/v1/responses", `{}`, 400, "body.input"},
-		{"no prompt", "POST", "/v1/completions", `{"prompt":null}`, 400, "body.prompt"},
+		{"no prompt", "POST", "/v1/completions", `{"prompt":null}`, 400, "(parameter=prompt)"},
 		{"empty prompt", "POST", "/v1/completions", `{"prompt":""}`, 400, "non-empty"},
 		{"wrong type", "POST", "/v1/chat/completions", `{"messages":7}`, 400, "value_error"},
 		{"no JSON", "POST", "/v1/chat/completions", `{`, 400, "json_invalid"},
-		{"n too large", "POST", "/v1/chat/completions", chat(`,"n":1000`), 400, "n must be between"},
-		{"five stop strings", "POST", "/v1/chat/completions", chat(`,"stop":["a","b","c","d","e"]`), 400, "at most 4 stop strings"},
+		{"n too large", "POST", "/v1/chat/completions", chat(`,"n":1000`), 400, "n must be at most 64, got 1000."},
+		{"five stop strings", "POST", "/v1/chat/completions", chat(`,"stop":["a","b","c","d","e"]`), 400, "List should have at most 4 items after validation, not 5"},
 		{"nameless tool", "POST", "/v1/chat/completions", chat(`,"tools":[{}]`), 400, "function with a name"},
 		{"previous response", "POST", "/v1/responses", `{"input":"hi","previous_response_id":"resp_1"}`, 404, "Response with id 'resp_1' not found."},
 		{"stored response", "GET", "/v1/responses/resp_1", ``, 404, "Response with id 'resp_1' not found."},
-		{"scripted", "POST", "/v1/messages", `{"max_tokens":1,"messages":[{"role":"user","content":"[[sim:error 529]]"}]}`, 529, `"type":"error"`},
-		{"unknown path", "GET", "/v1/nothing", ``, 404, `{"error":{"message":"Not Found","type":"Not Found","param":null,"code":404}}`},
+		{"scripted", "POST", "/v1/messages", `{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"[[sim:error 529]]"}]}`, 529, `"type":"error"`},
+		{"unknown path", "GET", "/v1/nothing", ``, 404, `{"detail":"Not Found"}`},
 		{"wrong method", "GET", "/v1/chat/completions", ``, 405, "Method Not Allowed"},
 		{"token of another tokenizer", "POST", "/detokenize", `{"tokens":[5]}`, 400, "not in the vocabulary"},
 		{"unknown fault", "POST", "/sim/fault", `{"fire":"yes"}`, 400, "unknown fault"},

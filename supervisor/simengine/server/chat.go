@@ -58,7 +58,7 @@ func contentText(raw json.RawMessage) (string, *apiError) {
 func (q *chatRequest) conversation() (prompt.Conversation, *apiError) {
 	var c prompt.Conversation
 	if len(q.Messages) == 0 {
-		return c, missing("messages")
+		return c, invalid(missing("messages"))
 	}
 	for _, m := range q.Messages {
 		text, err := contentText(m.Content)
@@ -108,15 +108,15 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) {
 		failOpenAI(w, err)
 		return
 	}
-	if q.MaxCompletionTokens != nil {
-		q.MaxTokens = q.MaxCompletionTokens
-	}
 	conversation, apiErr := q.conversation()
 	if apiErr != nil {
 		failOpenAI(w, apiErr)
 		return
 	}
 	t := s.chatTask(q.sampling, conversation)
+	if q.MaxCompletionTokens != nil {
+		t.MaxTokens, t.maxParam = q.MaxCompletionTokens, "max_completion_tokens"
+	}
 	g, err := s.start(r, t)
 	if err != nil {
 		failStart(w, err, failOpenAI)
@@ -161,13 +161,13 @@ type usageInfo struct {
 	TotalTokens      int            `json:"total_tokens"`
 	CompletionTokens int            `json:"completion_tokens"`
 	Details          *promptDetails `json:"prompt_tokens_details"`
+	OutputDetails    *string        `json:"completion_tokens_details"`
 }
 
-// promptDetails leaves created_cache_tokens out where a version or API has no
-// such field.
 type promptDetails struct {
-	Cached  int  `json:"cached_tokens"`
-	Created *int `json:"created_cache_tokens,omitempty"`
+	Cached     int     `json:"cached_tokens"`
+	Created    *int    `json:"created_cache_tokens"` // chat only
+	Multimodal *string `json:"multimodal_tokens"`
 }
 
 // streamUsage is usageInfo as it appears in streams, without unset fields.
@@ -175,7 +175,21 @@ type streamUsage struct {
 	PromptTokens     int            `json:"prompt_tokens"`
 	TotalTokens      int            `json:"total_tokens"`
 	CompletionTokens int            `json:"completion_tokens"`
-	Details          *promptDetails `json:"prompt_tokens_details,omitempty"`
+	Details          *streamDetails `json:"prompt_tokens_details,omitempty"`
+	OutputDetails    null           `json:"completion_tokens_details,omitempty"`
+}
+
+type streamDetails struct {
+	Cached  int  `json:"cached_tokens"`
+	Created *int `json:"created_cache_tokens,omitempty"`
+}
+
+func (u usageInfo) stream() *streamUsage {
+	out := &streamUsage{PromptTokens: u.PromptTokens, TotalTokens: u.TotalTokens, CompletionTokens: u.CompletionTokens}
+	if u.Details != nil {
+		out.Details = &streamDetails{Cached: u.Details.Cached, Created: u.Details.Created}
+	}
+	return out
 }
 
 func (s *Server) usage(prompt, generated int, details *promptDetails) usageInfo {
@@ -221,6 +235,7 @@ type chatChoice struct {
 	FinishReason string         `json:"finish_reason"`
 	StopReason   *string        `json:"stop_reason"`
 	TokenIDs     []core.Token   `json:"token_ids"`
+	Experts      *string        `json:"routed_experts"`
 }
 
 type chatCompletion struct {
@@ -234,7 +249,10 @@ type chatCompletion struct {
 	Usage             usageInfo    `json:"usage"`
 	PromptLogprobs    *string      `json:"prompt_logprobs"`
 	PromptTokenIDs    []core.Token `json:"prompt_token_ids"`
+	PromptText        *string      `json:"prompt_text"`
 	KVTransferParams  *string      `json:"kv_transfer_params"`
+	ECTransferParams  *string      `json:"ec_transfer_params"`
+	Metrics           *string      `json:"metrics"`
 }
 
 func (c *chatReply) full(t *tracker) chatCompletion {

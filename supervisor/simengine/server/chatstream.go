@@ -71,7 +71,8 @@ func (c *chatReply) sendRoles(e *eventStream, t *tracker) error {
 		chunk := c.chunk(chatChunkChoice{Index: i, Delta: chatDelta{Role: "assistant", Content: &empty}, Logprobs: isNull})
 		chunk.PromptTokenIDs, chunk.PromptText = isNull, isNull
 		if c.continuous {
-			chunk.Usage = &streamUsage{PromptTokens: t.generation.prompt, TotalTokens: t.generation.prompt}
+			chunk.Usage = c.server.usage(t.generation.prompt, 0, nil).stream()
+			chunk.Usage.OutputDetails = isNull
 		}
 		if err := e.send("", encode(chunk)); err != nil {
 			return err
@@ -101,7 +102,8 @@ func (c *chatReply) sendToken(e *eventStream, t *tracker, u update, pieces []pro
 		chunk.SystemFingerprint = c.server.fingerprint()
 	}
 	if c.continuous {
-		chunk.Usage = &streamUsage{PromptTokens: t.generation.prompt, CompletionTokens: p.tokens, TotalTokens: t.generation.prompt + p.tokens}
+		chunk.Usage = c.server.usage(t.generation.prompt, p.tokens, nil).stream()
+		chunk.Usage.OutputDetails = isNull
 	}
 	return e.send("", encode(chunk))
 }
@@ -135,10 +137,8 @@ func (c *chatReply) delta(choice int, pieces []prompt.Piece) chatDelta {
 
 // sendUsage is the last event before [DONE], for those who asked for it.
 func (c *chatReply) sendUsage(e *eventStream, t *tracker) error {
-	full := c.server.usage(t.generation.prompt, t.tokens(), c.server.details(t.prefill()))
 	chunk := c.chunk()
-	usage := streamUsage(full)
-	chunk.Usage = &usage
+	chunk.Usage = c.server.usage(t.generation.prompt, t.tokens(), c.server.details(t.prefill())).stream()
 	chunk.SystemFingerprint = c.server.fingerprint()
 	return e.send("", encode(chunk))
 }

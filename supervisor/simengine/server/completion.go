@@ -27,7 +27,7 @@ func (s *Server) inputs(raw json.RawMessage, field string) (prompts [][]core.Tok
 	var lists [][]core.Token
 	switch {
 	case len(raw) == 0 || string(raw) == "null":
-		return nil, nil, missing(field)
+		return nil, nil, emptyInput(field)
 	case json.Unmarshal(raw, &text) == nil:
 		list = []string{text}
 	case json.Unmarshal(raw, &ids) == nil && len(ids) > 0:
@@ -49,13 +49,17 @@ func (s *Server) inputs(raw json.RawMessage, field string) (prompts [][]core.Tok
 	}
 	for _, p := range prompts {
 		if len(p) == 0 {
-			return nil, nil, badRequest(field, "Either prompt or prompt_embeds must be provided and non-empty.")
+			return nil, nil, emptyInput(field)
 		}
 	}
 	if len(prompts) == 0 {
-		return nil, nil, badRequest(field, "%s is empty.", field)
+		return nil, nil, emptyInput(field)
 	}
 	return prompts, texts, nil
+}
+
+func emptyInput(field string) *apiError {
+	return badRequest(field, "Either prompt or prompt_embeds must be provided and non-empty. (parameter=%s)", field)
 }
 
 func (s *Server) completion(w http.ResponseWriter, r *http.Request) {
@@ -123,6 +127,7 @@ type completionChoice struct {
 	TokenIDs       []core.Token `json:"token_ids"`
 	PromptLogprobs *string      `json:"prompt_logprobs"`
 	PromptTokenIDs []core.Token `json:"prompt_token_ids"`
+	Experts        *string      `json:"routed_experts"`
 }
 
 type completionOut struct {
@@ -135,6 +140,8 @@ type completionOut struct {
 	SystemFingerprint *string            `json:"system_fingerprint"`
 	Usage             usageInfo          `json:"usage"`
 	KVTransferParams  *string            `json:"kv_transfer_params"`
+	ECTransferParams  *string            `json:"ec_transfer_params"`
+	Metrics           *string            `json:"metrics"`
 }
 
 // completionDetails has no count of created tokens on this API.
@@ -198,9 +205,9 @@ func (c *completionReply) stream(e *eventStream, g *generation) {
 	t := track(g)
 	err := t.follow(e.request, nil, func(u update, pieces []prompt.Piece) error { return c.sendToken(e, t, u, pieces) })
 	if err == nil && c.usage {
-		usage := streamUsage(c.server.usage(g.prompt, t.tokens(), c.server.completionDetails(t.prefill())))
 		chunk := c.chunk()
-		chunk.Usage, chunk.SystemFingerprint = &usage, c.server.fingerprint()
+		chunk.Usage = c.server.usage(g.prompt, t.tokens(), c.server.completionDetails(t.prefill())).stream()
+		chunk.SystemFingerprint = c.server.fingerprint()
 		err = e.send("", encode(chunk))
 	}
 	e.finish(err)
@@ -226,7 +233,7 @@ func (c *completionReply) sendToken(e *eventStream, t *tracker, u update, pieces
 		chunk.SystemFingerprint = c.server.fingerprint()
 	}
 	if c.continuous {
-		chunk.Usage = &streamUsage{PromptTokens: t.generation.prompt, CompletionTokens: p.tokens, TotalTokens: t.generation.prompt + p.tokens}
+		chunk.Usage = c.server.usage(t.generation.prompt, p.tokens, nil).stream()
 	}
 	return e.send("", encode(chunk))
 }

@@ -134,9 +134,12 @@ func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) {
 			texts = append(texts, text)
 		}
 	}
-	writeJSON(w, http.StatusOK, map[string]any{
-		"count": len(tokens), "max_model_len": s.Config().MaxModelLen, "tokens": tokens, "token_strs": texts,
-	})
+	writeJSON(w, http.StatusOK, struct {
+		Count       int          `json:"count"`
+		MaxModelLen int          `json:"max_model_len"`
+		Tokens      []core.Token `json:"tokens"`
+		Strings     []string     `json:"token_strs"`
+	}{len(tokens), s.Config().MaxModelLen, tokens, texts})
 }
 
 func (s *Server) detokenize(w http.ResponseWriter, r *http.Request) {

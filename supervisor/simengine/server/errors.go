@@ -32,6 +32,31 @@ func badRequest(param, format string, args ...any) *apiError {
 	return &apiError{Status: http.StatusBadRequest, Type: "BadRequestError", Param: param, Message: fmt.Sprintf(format, args...)}
 }
 
+// badValue is badRequest with the parameter in the text, as vLLM's own
+// validation puts it there.
+func badValue(param string, value int, format string, args ...any) *apiError {
+	text := fmt.Sprintf(format, args...)
+	return badRequest(param, "%s (parameter=%s, value=%d)", text, param, value)
+}
+
+// invalid is an error of the body's schema; its loc is the parameter.
+func invalid(problems ...problem) *apiError {
+	plural := ""
+	if len(problems) > 1 {
+		plural = "s"
+	}
+	message := fmt.Sprintf("%d validation error%s:", len(problems), plural)
+	for _, p := range problems {
+		message += fmt.Sprintf("\n  {'type': '%s', 'loc': '%s', 'msg': '%s'}", p.kind, p.loc, p.text)
+	}
+	return &apiError{Status: http.StatusBadRequest, Type: "Bad Request", Param: problems[0].loc, Message: message}
+}
+
+// problem is one finding of the schema check.
+type problem struct{ kind, loc, text string }
+
+func missing(field string) problem { return problem{"missing", "body." + field, "Field required"} }
+
 // scriptedError is an error that was asked for.
 func scriptedError(status int) *apiError {
 	kind := strings.ReplaceAll(http.StatusText(status), " ", "") + "Error"
@@ -56,7 +81,17 @@ func (e *apiError) openAI() any {
 
 // anthropic is the body of the error on /v1/messages.
 func (e *apiError) anthropic() any {
-	return map[string]any{"type": "error", "error": map[string]string{"type": e.Type, "message": e.Message}}
+	return anthropicFailure{Type: "error", Error: anthropicInfo{Type: e.Type, Message: e.Message}}
+}
+
+type anthropicFailure struct {
+	Type  string        `json:"type"`
+	Error anthropicInfo `json:"error"`
+}
+
+type anthropicInfo struct {
+	Type    string `json:"type"`
+	Message string `json:"message"`
 }
 
 func failOpenAI(w http.ResponseWriter, e *apiError)    { writeJSON(w, e.Status, e.openAI()) }
@@ -83,32 +118,19 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 // readBody decodes a JSON body. Its errors are vLLM's validation errors, which
 // have the OpenAI shape on every route.
 func readBody(w http.ResponseWriter, r *http.Request, into any) *apiError {
-	invalid := func(kind, message string) *apiError {
-		return &apiError{
-			Status: http.StatusBadRequest, Type: "Bad Request", Param: "body",
-			Message: fmt.Sprintf("[{'type': '%s', 'loc': 'body', 'msg': '%s'}]", kind, message),
-		}
-	}
 	media, _, _ := strings.Cut(strings.ToLower(r.Header.Get("Content-Type")), ";")
 	if strings.TrimSpace(media) != "application/json" {
 		return &apiError{Status: http.StatusBadRequest, Type: "Bad Request", Message: "[\"Unsupported Media Type: Only 'application/json' is allowed\"]"}
 	}
 	var raw bytes.Buffer
 	if _, err := raw.ReadFrom(http.MaxBytesReader(w, r.Body, maxBody)); err != nil {
-		return invalid("body", "cannot read the body")
+		return invalid(problem{"body", "body", "cannot read the body"})
 	}
 	if !json.Valid(raw.Bytes()) {
-		return invalid("json_invalid", "JSON decode error")
+		return invalid(problem{"json_invalid", "body", "JSON decode error"})
 	}
 	if err := json.Unmarshal(raw.Bytes(), into); err != nil {
-		return invalid("value_error", err.Error())
+		return invalid(problem{"value_error", "body", err.Error()})
 	}
 	return nil
-}
-
-func missing(field string) *apiError {
-	return &apiError{
-		Status: http.StatusBadRequest, Type: "Bad Request", Param: "body." + field,
-		Message: fmt.Sprintf("[{'type': 'missing', 'loc': 'body.%s', 'msg': 'Field required'}]", field),
-	}
 }

@@ -109,7 +109,7 @@ func TestBrokenStreams(t *testing.T) {
 	apis := map[string]string{
 		"/v1/chat/completions": `{"stream":true,"messages":[{"role":"user","content":"MARK"}]}`,
 		"/v1/completions":      `{"stream":true,"max_tokens":50,"prompt":"MARK"}`,
-		"/v1/messages":         `{"stream":true,"max_tokens":50,"messages":[{"role":"user","content":"MARK"}]}`,
+		"/v1/messages":         `{"model":"m","stream":true,"max_tokens":50,"messages":[{"role":"user","content":"MARK"}]}`,
 		"/v1/responses":        `{"stream":true,"input":"MARK"}`,
 	}
 	complete := func(ev sseEvent) bool {
@@ -167,7 +167,7 @@ func TestDeathOfTheEngine(t *testing.T) {
 			err    error
 		}
 		streams := make(chan result)
-		for path, body := range map[string]string{"/v1/chat/completions": hi, "/v1/messages": `{"max_tokens":900,"ignore_eos":true,` + hi[1:]} {
+		for path, body := range map[string]string{"/v1/chat/completions": hi, "/v1/messages": `{"model":"m","max_tokens":900,"ignore_eos":true,` + hi[1:]} {
 			go func() {
 				events, err := h.stream(path, body)
 				streams <- result{events, err}

@@ -67,10 +67,25 @@ func systemText(raw json.RawMessage) string {
 	return b.String()
 }
 
+// lacking are the required fields that the body does not have.
+func (q *messagesRequest) lacking(generates bool) []problem {
+	var out []problem
+	if q.Model == "" {
+		out = append(out, missing("model"))
+	}
+	if q.Messages == nil {
+		out = append(out, missing("messages"))
+	}
+	if generates && q.MaxTokens == nil {
+		out = append(out, missing("max_tokens"))
+	}
+	return out
+}
+
 func (s *Server) messagesConversation(q *messagesRequest) (prompt.Conversation, *apiError) {
 	var c prompt.Conversation
 	if len(q.Messages) == 0 {
-		return c, missing("messages")
+		return c, invalid(missing("messages"))
 	}
 	c.System = systemText(q.System)
 	for _, turn := range q.Messages {
@@ -151,8 +166,8 @@ func (s *Server) messages(w http.ResponseWriter, r *http.Request) {
 		failOpenAI(w, err) // vLLM's validation errors have OpenAI's shape here, too
 		return
 	}
-	if q.MaxTokens == nil {
-		failOpenAI(w, missing("max_tokens"))
+	if lacking := q.lacking(true); len(lacking) > 0 {
+		failOpenAI(w, invalid(lacking...))
 		return
 	}
 	conversation, apiErr := s.messagesConversation(&q)
@@ -163,6 +178,7 @@ func (s *Server) messages(w http.ResponseWriter, r *http.Request) {
 	t := s.chatTask(sampling{
 		Model: q.Model, MaxTokens: q.MaxTokens, Stop: q.StopSequences, CacheSalt: q.CacheSalt, IgnoreEOS: q.IgnoreEOS,
 	}, conversation)
+	t.maxParam = "max_completion_tokens" // what vLLM turns it into
 	g, err := s.start(r, t)
 	if err != nil {
 		failStart(w, err, failAnthropic)
@@ -189,6 +205,10 @@ func (s *Server) countTokens(w http.ResponseWriter, r *http.Request) {
 		failOpenAI(w, err)
 		return
 	}
+	if lacking := q.lacking(false); len(lacking) > 0 {
+		failOpenAI(w, invalid(lacking...))
+		return
+	}
 	conversation, err := s.messagesConversation(&q)
 	if err == nil {
 		err = s.checkModel(q.Model)
@@ -198,9 +218,13 @@ func (s *Server) countTokens(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	n := len(prompt.Render(s.opts.Tokenizer, conversation))
-	writeJSON(w, http.StatusOK, map[string]any{
-		"input_tokens": n, "context_management": map[string]int{"original_input_tokens": n},
-	})
+	type management struct {
+		Original int `json:"original_input_tokens"`
+	}
+	writeJSON(w, http.StatusOK, struct {
+		Input   int        `json:"input_tokens"`
+		Context management `json:"context_management"`
+	}{n, management{n}})
 }
 
 // messagesReply builds Anthropic's wire shapes.
@@ -243,8 +267,8 @@ type anthropicMessage struct {
 	Role         string             `json:"role"`
 	Content      []anthropicContent `json:"content"`
 	Model        string             `json:"model"`
-	StopReason   *string            `json:"stop_reason"`
-	StopSequence *string            `json:"stop_sequence"`
+	StopReason   any                `json:"stop_reason,omitempty"`
+	StopSequence any                `json:"stop_sequence,omitempty"` // null in streams, absent in full answers
 	Usage        anthropicUsage     `json:"usage"`
 }
 
@@ -282,7 +306,11 @@ func (m *messagesReply) full(t *tracker) anthropicMessage {
 			Type: "tool_use", ID: m.server.callID(m.id, 0, i), Name: t.generation.choices[0].answer.Calls[i].Name, Input: input,
 		})
 	}
-	out.StopReason, out.StopSequence = p.stopReason()
+	reason, sequence := p.stopReason()
+	out.StopReason = reason
+	if sequence != nil {
+		out.StopSequence = sequence
+	}
 	out.Usage = m.usage(t)
 	return out
 }

@@ -15,13 +15,13 @@ type (
 	}
 	blockStart struct {
 		Type  string           `json:"type"`
-		Index int              `json:"index"`
 		Block anthropicContent `json:"content_block"`
+		Index int              `json:"index"`
 	}
 	blockDelta struct {
 		Type  string       `json:"type"`
-		Index int          `json:"index"`
 		Delta contentDelta `json:"delta"`
+		Index int          `json:"index"`
 	}
 	blockStop struct {
 		Type  string `json:"type"`
@@ -61,13 +61,14 @@ func (m *messagesReply) stream(e *eventStream, g *generation) {
 	}
 	var failure *apiError
 	if errors.As(err, &failure) {
-		e.write("error", encode(map[string]any{"type": "error", "error": map[string]string{"type": "internal_error", "message": failure.Message}}))
+		e.write("error", encode((&apiError{Type: "internal_error", Message: failure.Message}).anthropic()))
 	}
 }
 
 // start knows the whole prompt and, as in vLLM, nothing of the cache.
 func (s *messagesStream) start(t *tracker) error {
 	start := s.message()
+	start.StopReason, start.StopSequence = isNull, isNull
 	start.Usage = anthropicUsage{Input: t.generation.prompt}
 	return s.send("message_start", encode(messageStart{Type: "message_start", Message: start}))
 }

@@ -41,7 +41,7 @@ func (q *responsesRequest) conversation() (prompt.Conversation, *apiError) {
 	var items []responseItem
 	switch {
 	case len(q.Input) == 0 || string(q.Input) == "null":
-		return c, missing("input")
+		return c, invalid(missing("input"))
 	case json.Unmarshal(q.Input, &text) == nil:
 		c.Messages = append(c.Messages, prompt.Message{Role: "user", Text: text})
 	case json.Unmarshal(q.Input, &items) != nil:
@@ -173,7 +173,7 @@ type responseOut struct {
 	Metadata           json.RawMessage   `json:"metadata"`
 	Model              string            `json:"model"`
 	Object             string            `json:"object"`
-	Output             []outputItem      `json:"output"`
+	Output             []any             `json:"output"`
 	ParallelToolCalls  bool              `json:"parallel_tool_calls"`
 	Temperature        float64           `json:"temperature"`
 	ToolChoice         string            `json:"tool_choice"`
@@ -181,11 +181,23 @@ type responseOut struct {
 	TopP               float64           `json:"top_p"`
 	Background         bool              `json:"background"`
 	MaxOutputTokens    int               `json:"max_output_tokens"`
+	MaxToolCalls       *int              `json:"max_tool_calls"`
 	PreviousResponseID *string           `json:"previous_response_id"`
+	Prompt             *string           `json:"prompt"`
+	Reasoning          *string           `json:"reasoning"`
 	ServiceTier        string            `json:"service_tier"`
 	Status             string            `json:"status"`
+	Text               *string           `json:"text"`
+	TopLogprobs        *int              `json:"top_logprobs"`
 	Truncation         string            `json:"truncation"`
 	Usage              *responseUsage    `json:"usage"`
+	User               *string           `json:"user"`
+	PresencePenalty    float64           `json:"presence_penalty"`
+	FrequencyPenalty   float64           `json:"frequency_penalty"`
+	KVTransferParams   *string           `json:"kv_transfer_params"`
+	ECTransferParams   *string           `json:"ec_transfer_params"`
+	InputMessages      *string           `json:"input_messages"`
+	OutputMessages     *string           `json:"output_messages"`
 	// SystemFingerprint is not in the API: it carries the label.
 	SystemFingerprint *string `json:"system_fingerprint,omitempty"`
 }
@@ -216,43 +228,54 @@ type outputDetails struct {
 	ToolOutputPerTurn []int `json:"tool_output_tokens_per_turn"`
 }
 
-// outputItem is a message or a function call.
-type outputItem struct {
-	ID        string        `json:"id"`
-	Type      string        `json:"type"`
-	Status    string        `json:"status"`
-	Role      string        `json:"role,omitempty"`
-	Content   *[]outputText `json:"content,omitempty"` // messages have it even when it is empty
-	CallID    string        `json:"call_id,omitempty"`
-	Name      string        `json:"name,omitempty"`
-	Arguments *string       `json:"arguments,omitempty"`
+// messageItem is an answer's text as an output item.
+type messageItem struct {
+	ID      string       `json:"id"`
+	Content []outputText `json:"content"`
+	Role    string       `json:"role"`
+	Status  string       `json:"status"`
+	Type    string       `json:"type"`
+	Phase   *string      `json:"phase"`
+}
+
+// callItem is a tool call as an output item.
+type callItem struct {
+	Arguments string  `json:"arguments"`
+	CallID    string  `json:"call_id"`
+	Name      string  `json:"name"`
+	Type      string  `json:"type"`
+	ID        string  `json:"id"`
+	Namespace *string `json:"namespace"`
+	Status    string  `json:"status"`
 }
 
 type outputText struct {
-	Type        string   `json:"type"`
-	Text        string   `json:"text"`
-	Annotations []string `json:"annotations"`
-	Logprobs    []string `json:"logprobs"`
+	Annotations []string  `json:"annotations"`
+	Text        string    `json:"text"`
+	Type        string    `json:"type"`
+	Logprobs    *[]string `json:"logprobs"`
 }
 
 func newOutputText(text string) outputText {
-	return outputText{Type: "output_text", Text: text, Annotations: []string{}, Logprobs: []string{}}
+	return outputText{Type: "output_text", Text: text, Annotations: []string{}}
 }
 
 // response is the object with nothing generated yet.
 func (a *responsesReply) response() responseOut {
 	q := a.request
 	out := responseOut{
-		ID: a.id, CreatedAt: a.created, Model: a.server.modelName(), Object: "response", Output: []outputItem{},
+		ID: a.id, CreatedAt: a.created, Model: a.server.modelName(), Object: "response", Output: []any{},
 		ParallelToolCalls: q.ParallelToolCalls == nil || *q.ParallelToolCalls,
-		Temperature:       1, ToolChoice: "auto", Tools: q.Tools, TopP: 1, MaxOutputTokens: a.limit,
+		Temperature:       1, ToolChoice: "none", Tools: q.Tools, TopP: 1, MaxOutputTokens: a.limit,
 		ServiceTier: "auto", Status: "in_progress", Truncation: "disabled",
 		Metadata: q.Metadata, SystemFingerprint: a.server.fingerprint(),
 	}
 	if q.Instructions != "" {
 		out.Instructions = &q.Instructions
 	}
-	if out.Tools == nil {
+	if len(out.Tools) > 0 {
+		out.ToolChoice = "auto"
+	} else {
 		out.Tools = []json.RawMessage{}
 	}
 	if out.Metadata == nil {
@@ -271,10 +294,10 @@ func (a *responsesReply) completed(t *tracker) responseOut {
 	}
 	text := p.text.String()
 	if text != "" || len(p.arguments) == 0 {
-		out.Output = append(out.Output, a.messageItem("completed", text))
+		out.Output = append(out.Output, a.message("completed", text))
 	}
 	for i := range p.arguments {
-		out.Output = append(out.Output, a.callItem(t, i, "completed", p.arguments[i]))
+		out.Output = append(out.Output, a.call(t, i, "completed", p.arguments[i]))
 	}
 	prefill := t.prefill()
 	out.Usage = &responseUsage{
@@ -288,17 +311,17 @@ func (a *responsesReply) completed(t *tracker) responseOut {
 	return out
 }
 
-func (a *responsesReply) messageItem(status, text string) outputItem {
-	item := outputItem{ID: "msg_" + shortHash(a.id), Type: "message", Status: status, Role: "assistant", Content: &[]outputText{}}
+func (a *responsesReply) message(status, text string) messageItem {
+	item := messageItem{ID: "msg_" + shortHash(a.id), Type: "message", Status: status, Role: "assistant", Content: []outputText{}}
 	if text != "" {
-		item.Content = &[]outputText{newOutputText(text)}
+		item.Content = append(item.Content, newOutputText(text))
 	}
 	return item
 }
 
-func (a *responsesReply) callItem(t *tracker, call int, status, arguments string) outputItem {
-	return outputItem{
+func (a *responsesReply) call(t *tracker, call int, status, arguments string) callItem {
+	return callItem{
 		ID: "fc_" + shortHash(a.id, call), Type: "function_call", Status: status,
-		CallID: a.server.callID(a.id, 0, call), Name: t.generation.choices[0].answer.Calls[call].Name, Arguments: &arguments,
+		CallID: a.server.callID(a.id, 0, call), Name: t.generation.choices[0].answer.Calls[call].Name, Arguments: arguments,
 	}
 }

@@ -9,33 +9,33 @@ import (
 // event is one event of a response stream; fields that a kind of event does
 // not have are left out.
 type event struct {
-	Type      string       `json:"type"`
-	Sequence  int          `json:"sequence_number"`
-	Response  *responseOut `json:"response,omitempty"`
-	Output    *int         `json:"output_index,omitempty"`
-	Content   *int         `json:"content_index,omitempty"`
-	ItemID    string       `json:"item_id,omitempty"`
-	Item      *outputItem  `json:"item,omitempty"`
-	Part      *outputText  `json:"part,omitempty"`
-	Delta     *string      `json:"delta,omitempty"`
-	Text      *string      `json:"text,omitempty"`
 	Arguments *string      `json:"arguments,omitempty"`
+	Content   *int         `json:"content_index,omitempty"`
+	Delta     *string      `json:"delta,omitempty"`
+	Item      any          `json:"item,omitempty"`
+	ItemID    string       `json:"item_id,omitempty"`
+	Logprobs  *[]string    `json:"logprobs,omitempty"`
 	Name      string       `json:"name,omitempty"`
-	Logprobs  []string     `json:"logprobs,omitempty"`
+	Output    *int         `json:"output_index,omitempty"`
+	Part      *outputText  `json:"part,omitempty"`
+	Response  *responseOut `json:"response,omitempty"`
+	Sequence  int          `json:"sequence_number"`
+	Text      *string      `json:"text,omitempty"`
+	Type      string       `json:"type"`
 }
 
 // responsesStream is the state of one stream: which output item is open.
 type responsesStream struct {
 	*responsesReply
 	*eventStream
-	t        *tracker
-	sequence int
-	output   int // index of the open item, or of the next
-	open     bool
-	kind     prompt.PieceKind
-	call     int
-	item     string // id of the open item
-	text     string // of the open item
+	t         *tracker
+	sequence  int
+	output    int // index of the open item, or of the next
+	open      bool
+	kind      prompt.PieceKind
+	callIndex int
+	item      string // id of the open item
+	text      string // of the open item
 }
 
 func (a *responsesReply) stream(e *eventStream, g *generation) {
@@ -100,31 +100,30 @@ func (s *responsesStream) piece(p prompt.Piece) error {
 		}
 	}
 	s.text += p.Text
-	kind := "response.output_text.delta"
 	if p.Kind == prompt.CallArguments {
-		kind = "response.function_call_arguments.delta"
+		return s.emitItem(event{Type: "response.function_call_arguments.delta", Delta: &p.Text})
 	}
-	return s.emitItem(event{Type: kind, Delta: &p.Text})
+	return s.emitItem(event{Type: "response.output_text.delta", Delta: &p.Text, Logprobs: &[]string{}})
 }
 
 func (s *responsesStream) openItem(p prompt.Piece) error {
 	if err := s.closeItem(); err != nil {
 		return err
 	}
-	s.open, s.kind, s.call, s.text = true, p.Kind, p.Call, ""
-	item := s.messageItem("in_progress", "")
-	if p.Kind == prompt.CallStart {
-		item = s.callItem(s.t, p.Call, "in_progress", "")
-	}
-	s.item = item.ID
+	s.open, s.kind, s.callIndex, s.text = true, p.Kind, p.Call, ""
 	output := s.output
-	if err := s.emit(event{Type: "response.output_item.added", Output: &output, Item: &item}); err != nil {
+	if p.Kind == prompt.CallStart {
+		item := s.responsesReply.call(s.t, p.Call, "in_progress", "")
+		s.item = item.ID
+		return s.emit(event{Type: "response.output_item.added", Output: &output, Item: item})
+	}
+	item := s.message("in_progress", "")
+	s.item = item.ID
+	if err := s.emit(event{Type: "response.output_item.added", Output: &output, Item: item}); err != nil {
 		return err
 	}
-	if p.Kind == prompt.CallStart {
-		return nil
-	}
 	part := newOutputText("")
+	part.Logprobs = &[]string{}
 	return s.emitItem(event{Type: "response.content_part.added", Part: &part})
 }
 
@@ -133,17 +132,19 @@ func (s *responsesStream) closeItem() error {
 		return nil
 	}
 	s.open = false
+	var item any
 	var done []event
-	item := s.messageItem("completed", s.text)
 	if s.kind == prompt.Content {
+		item = s.message("completed", s.text)
 		part := newOutputText(s.text)
 		done = []event{
-			{Type: "response.output_text.done", Text: &s.text},
+			{Type: "response.output_text.done", Text: &s.text, Logprobs: &[]string{}},
 			{Type: "response.content_part.done", Part: &part},
 		}
 	} else {
-		item = s.callItem(s.t, s.call, "completed", s.text)
-		done = []event{{Type: "response.function_call_arguments.done", Arguments: &s.text, Name: item.Name}}
+		call := s.responsesReply.call(s.t, s.callIndex, "completed", s.text)
+		item = call
+		done = []event{{Type: "response.function_call_arguments.done", Arguments: &s.text, Name: call.Name}}
 	}
 	for _, ev := range done {
 		if err := s.emitItem(ev); err != nil {
@@ -152,7 +153,7 @@ func (s *responsesStream) closeItem() error {
 	}
 	output := s.output
 	s.output++
-	return s.emit(event{Type: "response.output_item.done", Output: &output, Item: &item})
+	return s.emit(event{Type: "response.output_item.done", Output: &output, Item: item})
 }
 
 // finish sends the whole response once more. vLLM calls it completed even

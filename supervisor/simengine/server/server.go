@@ -199,11 +199,11 @@ func (s *Server) notFound(w http.ResponseWriter, r *http.Request) {
 		other.Method = method
 		if _, pattern := s.mux.Handler(other); pattern != "" {
 			w.Header().Set("Allow", method)
-			failOpenAI(w, &apiError{Status: http.StatusMethodNotAllowed, Type: "Method Not Allowed", Message: "Method Not Allowed"})
+			writeJSON(w, http.StatusMethodNotAllowed, map[string]string{"detail": "Method Not Allowed"})
 			return
 		}
 	}
-	failOpenAI(w, &apiError{Status: http.StatusNotFound, Type: "Not Found", Message: "Not Found"})
+	writeJSON(w, http.StatusNotFound, map[string]string{"detail": "Not Found"})
 }
 
 // authorized checks the Bearer token; like vLLM it does not know x-api-key.

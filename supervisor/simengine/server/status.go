@@ -65,14 +65,29 @@ func (s *Server) setFaults(w http.ResponseWriter, r *http.Request) {
 }
 
 type modelCard struct {
-	ID          string   `json:"id"`
-	Object      string   `json:"object"`
-	Created     int64    `json:"created"`
-	OwnedBy     string   `json:"owned_by"`
-	Root        string   `json:"root"`
-	Parent      *string  `json:"parent"`
-	MaxModelLen int      `json:"max_model_len"`
-	Permission  []string `json:"permission"`
+	ID          string       `json:"id"`
+	Object      string       `json:"object"`
+	Created     int64        `json:"created"`
+	OwnedBy     string       `json:"owned_by"`
+	Root        string       `json:"root"`
+	Parent      *string      `json:"parent"`
+	MaxModelLen int          `json:"max_model_len"`
+	Permission  []permission `json:"permission"`
+}
+
+type permission struct {
+	ID                 string  `json:"id"`
+	Object             string  `json:"object"`
+	Created            int64   `json:"created"`
+	AllowCreateEngine  bool    `json:"allow_create_engine"`
+	AllowSampling      bool    `json:"allow_sampling"`
+	AllowLogprobs      bool    `json:"allow_logprobs"`
+	AllowSearchIndices bool    `json:"allow_search_indices"`
+	AllowView          bool    `json:"allow_view"`
+	AllowFineTuning    bool    `json:"allow_fine_tuning"`
+	Organization       string  `json:"organization"`
+	Group              *string `json:"group"`
+	IsBlocking         bool    `json:"is_blocking"`
 }
 
 func (s *Server) models(w http.ResponseWriter, _ *http.Request) {
@@ -80,8 +95,15 @@ func (s *Server) models(w http.ResponseWriter, _ *http.Request) {
 	for _, name := range s.opts.Served {
 		cards = append(cards, modelCard{
 			ID: name, Object: "model", Created: s.started.Unix(), OwnedBy: "vllm-" + prompt.Label,
-			Root: s.opts.Model, MaxModelLen: s.Config().MaxModelLen, Permission: []string{},
+			Root: s.opts.Model, MaxModelLen: s.Config().MaxModelLen,
+			Permission: []permission{{
+				ID: "modelperm-" + shortHash(name)[:16], Object: "model_permission", Created: s.started.Unix(),
+				AllowSampling: true, AllowLogprobs: true, AllowView: true, Organization: "*",
+			}},
 		})
 	}
-	writeJSON(w, http.StatusOK, map[string]any{"object": "list", "data": cards})
+	writeJSON(w, http.StatusOK, struct {
+		Object string      `json:"object"`
+		Data   []modelCard `json:"data"`
+	}{"list", cards})
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -55,6 +56,8 @@ type task struct {
 	prompt []core.Token
 	script prompt.Script
 	calls  []prompt.Call
+	// maxParam is what errors call the limit; "" means max_tokens.
+	maxParam string
 	// limit bounds the answer's tokens; set by check.
 	limit    int
 	priority int
@@ -116,11 +119,14 @@ func (s *Server) check(r *http.Request, t *task) *apiError {
 	if err := s.checkModel(t.Model); err != nil {
 		return err
 	}
-	if t.N != nil && (*t.N < 1 || *t.N > maxChoices) {
-		return badRequest("n", "n must be between 1 and %d, got %d.", maxChoices, *t.N)
+	if t.N != nil && *t.N < 1 {
+		return badRequest("", "n must be at least 1, got %d.", *t.N)
+	}
+	if t.N != nil && *t.N > maxChoices {
+		return badRequest("", "n must be at most %d, got %d.", maxChoices, *t.N)
 	}
 	if len(t.Stop) > maxStops {
-		return badRequest("stop", "at most %d stop strings are allowed, got %d.", maxStops, len(t.Stop))
+		return invalid(problem{"too_long", "body.stop", fmt.Sprintf("List should have at most %d items after validation, not %d", maxStops, len(t.Stop))})
 	}
 	if rank := r.Header.Get("X-Data-Parallel-Rank"); rank != "" && rank != "0" {
 		return badRequest("", "data_parallel_rank %s is out of range [0, 1).", rank)
@@ -137,28 +143,30 @@ func (s *Server) check(r *http.Request, t *task) *apiError {
 }
 
 // checkLength is get_max_tokens and the renderer's checks: 0.32 shortens an
-// answer that does not fit the context, older versions refuse it.
+// answer that does not fit the context, older versions refuse it. The real
+// tokenizer stops one token past the limit, so a prompt's length is not told.
 func (s *Server) checkLength(t *task) *apiError {
 	limit, input := s.Config().MaxModelLen, len(t.prompt)
-	if input >= limit {
-		return badRequest("input_tokens", "This model's maximum context length is %d tokens. However, your prompt contains %d input tokens, "+
-			"which exceeds this limit even without any output tokens. Please reduce the length of the input prompt.", limit, input)
+	param := cmp.Or(t.maxParam, "max_tokens")
+	if input > limit {
+		return badValue("input_tokens", limit+1, "This model's maximum context length is %d tokens. However, your prompt contains at least %d input tokens, "+
+			"which exceeds this limit even without any output tokens. Please reduce the length of the input prompt.", limit, limit+1)
 	}
-	t.limit = limit - input
-	if t.MaxTokens == nil {
-		return nil
+	asked := limit - input
+	if t.MaxTokens != nil {
+		asked = *t.MaxTokens
 	}
-	asked := *t.MaxTokens
 	switch {
-	case asked < 1:
-		return badRequest("max_tokens", "max_tokens must be at least 1, got %d.", asked)
-	case s.opts.Dialect == V026 && asked > t.limit:
-		return badRequest("max_tokens", "This model's maximum context length is %d tokens. However, you requested %d output tokens and your prompt contains at least %d input tokens, "+
-			"for a total of at least %d tokens. Please reduce the length of the input prompt or the number of requested output tokens.", limit, asked, input, input+asked)
 	case asked > limit:
-		return badRequest("max_tokens", "max_tokens=%d cannot be greater than max_model_len=%d. Please request fewer output tokens.", asked, limit)
+		return badValue(param, asked, "%s=%d cannot be greater than max_model_len=%d. Please request fewer output tokens.", param, asked, limit)
+	case s.opts.Dialect == V026 && asked > limit-input:
+		return badRequest(param, "This model's maximum context length is %d tokens. However, you requested %d output tokens and your prompt contains at least %d input tokens, "+
+			"for a total of at least %d tokens. Please reduce the length of the input prompt or the number of requested output tokens.", limit, asked, input, input+asked)
 	}
-	t.limit = min(t.limit, asked)
+	t.limit = min(limit-input, asked)
+	if t.limit < 1 {
+		return badValue("max_tokens", t.limit, "max_tokens must be at least 1, got %d.", t.limit)
+	}
 	return nil
 }
 
