@@ -277,10 +277,20 @@ func gpuName(gs []control.GPU) string {
 	return indices + " " + shortName(gs[0].Name)
 }
 
-// shortName drops what every card of a maker is called.
+// gpuNameWidth is what the GPU column has for a name.
+const gpuNameWidth = 9
+
+// shortName drops what every card of a maker is called, and then last words until it fits.
 func shortName(name string) string {
 	for _, prefix := range []string{"NVIDIA ", "GeForce ", "RTX "} {
 		name = strings.TrimPrefix(name, prefix)
+	}
+	for len(name) > gpuNameWidth {
+		i := strings.LastIndexByte(name, ' ')
+		if i <= 0 {
+			break
+		}
+		name = name[:i]
 	}
 	return name
 }

@@ -45,7 +45,7 @@ var pictures = map[string]func(state.Size) state.State{
 		st := mild()
 		st.Simulated, st.Models[0].Device = true, "simulated"
 		for i := range st.GPUs {
-			st.GPUs[i].Name = "SIMULATED GPU"
+			st.GPUs[i].Name = "SIMULATED GPU 16GB"
 		}
 		return lived(state.Up, st, z)
 	},
@@ -216,6 +216,17 @@ func TestASCIIMeansASCII(t *testing.T) {
 					break
 				}
 			}
+		}
+	}
+}
+
+func TestShortName(t *testing.T) {
+	for name, want := range map[string]string{
+		"NVIDIA RTX A4000": "A4000", "NVIDIA GeForce RTX 5090": "5090", "NVIDIA RTX 6000 Ada Generation": "6000 Ada", "NVIDIA H200": "H200",
+		"SIMULATED GPU 16GB": "SIMULATED", "Averylongsingleword": "Averylongsingleword", "": "",
+	} {
+		if got := shortName(name); got != want {
+			t.Errorf("shortName(%q) = %q, want %q", name, got, want)
 		}
 	}
 }
