@@ -154,10 +154,27 @@ func (d *daemon) run(ctx context.Context) error {
 		d.shutDown(server, cancel)
 		return nil
 	})
+	d.sweep()
 	err := d.sup.Run(alive)
 	close(d.reaped)
 	d.stop(0) // when the supervisor ended by itself
 	return errors.Join(err, group.Wait())
+}
+
+// sweep ends the engines of replicas that the plan no longer has; those it has
+// are adopted, or ended where they do not fit, by the supervisor.
+func (d *daemon) sweep() {
+	var planned []supervisor.ReplicaID
+	for _, r := range d.sup.Snapshot() {
+		planned = append(planned, r.ID)
+	}
+	ended, err := supervisor.Sweep(context.Background(), runtimeDir(d.cfg.Name), planned...)
+	for _, what := range ended {
+		d.bus.Publish(events.Event{Kind: events.KindExited, Text: what + " was ended: the configuration no longer has it"})
+	}
+	if err != nil {
+		d.log.Error("what an earlier warden left could not be ended", "err", err)
+	}
 }
 
 func notClosed(err error) error {

@@ -51,7 +51,8 @@ func planModels(cfg configs.Config, inv gpu.Inventory, runtime string) ([]planne
 	if err != nil {
 		return nil, err
 	}
-	places, err := planPlaces(cfg, models, inv)
+	left := leftEngines(runtime)
+	places, err := planPlaces(cfg, models, withoutOwn(inv, left))
 	if err != nil {
 		return nil, err
 	}
@@ -60,6 +61,9 @@ func planModels(cfg configs.Config, inv gpu.Inventory, runtime string) ([]planne
 		models[i].install = install
 		for _, place := range places[i] {
 			spec, err := models[i].spec(cfg, next, place, engine, runtime)
+			if address, ok := leftPort(left, string(spec.ID)); ok && cfg.Engine.Listen == "tcp" {
+				spec.Address = address
+			}
 			if err != nil {
 				return nil, err
 			}
