@@ -184,7 +184,7 @@ func (s State) logged(m LogLines) State {
 	return s
 }
 
-// restartQuestion asks before work is cut off.
+// confirm asks before work is cut off.
 func (s State) confirm(text string, yes Intent) State {
 	s.Ask = &Question{Text: text + " [y]es [n]o", answers: map[string]Intent{"y": yes}}
 	return s

@@ -62,7 +62,7 @@ const (
 	ByKV
 	ByHit
 	ByTTFT
-	Orders
+	Orders // how many there are
 )
 
 // String is the title of the column.
