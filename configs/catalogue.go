@@ -71,7 +71,12 @@ func (e *UnknownModelError) Error() string {
 	if e.Nearest != "" {
 		msg += fmt.Sprintf(": did you mean %s?", e.Nearest)
 	}
-	return msg + " A name with \"/\" is taken as a repository or a directory; `warden models` lists the short names."
+	return msg
+}
+
+// Hint is the way out.
+func (e *UnknownModelError) Hint() string {
+	return "`warden models` lists the short names; a name with \"/\" is taken as a repository or a directory"
 }
 
 // Lookup finds name as an alias or a repository. A name with "/" that is not

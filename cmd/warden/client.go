@@ -35,13 +35,7 @@ func (a *app) wardenName() (string, error) {
 	return loaded.Config.Name, nil
 }
 
-// withClient runs f against the running warden.
-func (a *app) withClient(f func(context.Context, *control.Client) error) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, _ []string) error {
-		return a.ask(cmd.Context(), f)
-	}
-}
-
+// ask runs f against the running warden.
 func (a *app) ask(ctx context.Context, f func(context.Context, *control.Client) error) error {
 	client, err := a.dial(ctx)
 	if err != nil {

@@ -144,7 +144,7 @@ func (d *daemon) run(ctx context.Context) error {
 	group.Go(func() error { return notClosed(server.Serve(d.api)) })
 	group.Go(func() error { return d.control.Serve(context.Background()) })
 	group.Go(func() error { d.gpus.run(alive, d.bus); return nil })
-	group.Go(func() error { d.demo.run(alive, d.cfg, d.models, d.log); return nil })
+	group.Go(func() error { d.demo.run(d.untilStop(alive), d.cfg, d.models, d.log); return nil })
 	group.Go(func() error {
 		select {
 		case <-ctx.Done():
@@ -175,6 +175,19 @@ func (d *daemon) sweep() {
 	if err != nil {
 		d.log.Error("what an earlier warden left could not be ended", "err", err)
 	}
+}
+
+// untilStop is a context that also ends when a stop is ordered.
+func (d *daemon) untilStop(ctx context.Context) context.Context {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		defer cancel()
+		select {
+		case <-d.stopping:
+		case <-ctx.Done():
+		}
+	}()
+	return ctx
 }
 
 func notClosed(err error) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -84,9 +85,8 @@ func (a *app) report(cmd *cobra.Command, err error) int {
 	}
 	var use *wrongUse
 	if errors.As(err, &use) {
-		cmd = use.cmd
-	}
-	if code == exitUsage && cmd != nil {
+		fmt.Fprintf(a.err, "\n%s", use.cmd.UsageString())
+	} else if isUnknownCommand(err) {
 		fmt.Fprintf(a.err, "\n%s", cmd.UsageString())
 	}
 	return code
@@ -115,12 +115,14 @@ func codeOf(err error) int {
 	case errors.Is(err, context.Canceled):
 		return exitOK
 	}
-	// cobra reports unknown commands as plain errors
-	if err != nil && len(err.Error()) > 15 && err.Error()[:15] == "unknown command" {
+	if isUnknownCommand(err) {
 		return exitUsage
 	}
 	return exitFailed
 }
+
+// isUnknownCommand: cobra reports it as a plain error.
+func isUnknownCommand(err error) bool { return strings.HasPrefix(err.Error(), "unknown command") }
 
 func hintOf(err error) string {
 	var hinter interface{ Hint() string }

@@ -45,7 +45,7 @@ func watchGPUs(ctx context.Context, cfg configs.Config, log *slog.Logger) (*gpuW
 	inv, err := w.source.Detect(ctx)
 	if err != nil {
 		what, fix := gpu.Describe(err)
-		return nil, errors.Join(fail(exitPreflight, errors.New(what), fix+"; or without a GPU: `warden up --demo`"), w.source.Close())
+		return nil, errors.Join(fail(exitPreflight, errors.New(what), fix), w.source.Close())
 	}
 	w.inventory = inv
 	return w, nil

@@ -188,8 +188,7 @@ func gpuStatus(device gpu.Device, samples map[string]gpu.Sample, replicas []supe
 	return out
 }
 
-// totals sums over replicas and models. Quantiles cannot be summed: with
-// several models the totals have none.
+// totals sums over replicas and models.
 func (d *daemon) totals(s control.Status, routed router.Snapshot) control.Totals {
 	t := control.Totals{Placements: map[string]uint64{}}
 	perSecond := 0.0
@@ -206,9 +205,7 @@ func (d *daemon) totals(s control.Status, routed router.Snapshot) control.Totals
 		}
 	}
 	t.RequestsPerSecond = &perSecond
-	if len(routed.Models) == 1 {
-		t.TTFT = quantiles(routed.Models[0].TTFT)
-	}
+	t.TTFT = quantiles(routed.TTFT)
 	var sum rates.Rates
 	any := false
 	for _, r := range s.Replicas {
