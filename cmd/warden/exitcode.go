@@ -45,7 +45,12 @@ type failure struct {
 
 func (f *failure) Error() string { return f.err.Error() }
 func (f *failure) Unwrap() error { return f.err }
-func (f *failure) Hint() string  { return f.fix }
+func (f *failure) Hint() string {
+	if f.fix != "" || f.err == nil {
+		return f.fix
+	}
+	return hintOf(f.err)
+}
 
 // fail wraps err for an exit code; a nil err stays nil.
 func fail(code int, err error, fix string) error {
