@@ -13,6 +13,9 @@ func (s *Scheduler) commit(b *batch, start, end time.Time) []TokenEvent {
 		r := it.r
 		if r.timing.Scheduled.IsZero() {
 			r.timing.Scheduled = start
+			if start.Before(r.timing.Queued) { // a driver that catches up dates its steps back
+				r.timing.Scheduled = r.timing.Queued
+			}
 		}
 		s.store(r, it.tokens)
 		r.computed += it.tokens

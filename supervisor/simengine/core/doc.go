@@ -22,4 +22,11 @@
 // simplifications: steps are synchronous (vLLM's asynchronous scheduling plans
 // one step ahead, which frees a finished request's blocks one step later), and
 // block hashes are 64 bits wide.
+//
+// Evidence: 1,200 random turns (shared system prompts, forks, eviction with 100
+// blocks of 32) sent one after the other to vLLM 0.32.0's CPU build and to this
+// engine with the byte tokenizer gave equal prompt, cached and created tokens,
+// finish reasons and counters on each. load_test.go holds the reference load
+// against an earlier simulation of the same machine. Not compared yet: timing
+// of concurrent requests, and the host tier, which the CPU build lacks.
 package core

@@ -139,7 +139,7 @@ func (h *harness) post(path, body string) map[string]any {
 	return out
 }
 
-// get digs into decoded JSON: dig(v, "choices", 0, "message").
+// dig goes into decoded JSON: dig(v, "choices", 0, "message").
 func dig(v any, path ...any) any {
 	for _, step := range path {
 		switch key := step.(type) {

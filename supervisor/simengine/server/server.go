@@ -128,9 +128,6 @@ func New(o Options) (*Server, error) {
 // Faults controls what goes wrong.
 func (s *Server) Faults() *fault.Set { return s.faults }
 
-// Options returns the options with defaults filled in.
-func (s *Server) Options() Options { return s.opts }
-
 // Config returns the scheduler's configuration with defaults filled in.
 func (s *Server) Config() core.Config { return s.engine.config }
 
