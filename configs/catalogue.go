@@ -69,7 +69,7 @@ type UnknownModelError struct {
 func (e *UnknownModelError) Error() string {
 	msg := fmt.Sprintf("unknown model %q", e.Name)
 	if e.Nearest != "" {
-		msg += fmt.Sprintf(": did you mean %s?", e.Nearest)
+		msg += fmt.Sprintf(", did you mean %s?", e.Nearest)
 	}
 	return msg
 }

@@ -22,6 +22,12 @@ const (
 	PolicyAdmission = "admission"
 )
 
+// What is done with system messages inside a history.
+const (
+	SystemTurnsKeep = "keep"
+	SystemTurnsFold = "fold"
+)
+
 // Devices an engine can run on.
 const (
 	DeviceCUDA      = "cuda"
@@ -59,7 +65,7 @@ type Config struct {
 	// SessionTTL is how long a session without requests keeps its home.
 	SessionTTL time.Duration `mapstructure:"session_ttl"`
 	// MaxSessions bounds the session table of one model.
-	MaxSessions int `mapstructure:"max_sessions"`
+	MaxSessions int `mapstructure:"max_sessions" min:"1"`
 	// Engine says how engines are found and started.
 	Engine Engine `mapstructure:"engine"`
 	// Models are the models to serve.
@@ -73,9 +79,9 @@ type Engine struct {
 	// VLLM is the path of the vllm program. Empty: it is searched for.
 	VLLM string `mapstructure:"vllm"`
 	// Device is cuda, cpu or simulated.
-	Device string `mapstructure:"device"`
+	Device string `mapstructure:"device" oneof:"cuda cpu simulated"`
 	// Listen is unix (a socket in a 0700 directory) or tcp (a loopback port).
-	Listen string `mapstructure:"listen"`
+	Listen string `mapstructure:"listen" oneof:"unix tcp"`
 	// StartTimeout ends a start that shows no progress in its log for so long.
 	StartTimeout time.Duration `mapstructure:"start_timeout"`
 	// ParallelStart starts all replicas of a model at once instead of letting
@@ -91,17 +97,28 @@ type Model struct {
 	// catalogue's entry for Alias.
 	Repo string `mapstructure:"repo"`
 	// DP is the number of replicas; 0: as many as the GPUs allow.
-	DP int `mapstructure:"dp"`
+	DP int `mapstructure:"dp" min:"0"`
 	// TP is the number of GPUs of one replica; 0 means 1.
-	TP int `mapstructure:"tp"`
+	TP int `mapstructure:"tp" min:"0"`
 	// GPUs limits the model to these GPU indices (PCI bus order).
 	GPUs []int `mapstructure:"gpus"`
-	// Affinity is affinity, admission or balance (off).
-	Affinity string `mapstructure:"affinity"`
+	// Affinity is affinity (on), admission or balance (off).
+	Affinity string `mapstructure:"affinity" oneof:"affinity admission balance on off"`
 	// SpillLimit is "auto" (max_num_seqs / 4) or a number of requests.
-	SpillLimit string `mapstructure:"spill_limit"`
+	SpillLimit string `mapstructure:"spill_limit" type:"string,integer" pattern:"^(auto|[1-9][0-9]*)$" min:"1"`
 	// MaxNumSeqs is the engine's limit of concurrent sequences.
-	MaxNumSeqs int `mapstructure:"max_num_seqs"`
+	MaxNumSeqs int `mapstructure:"max_num_seqs" min:"0"`
+	// ExactStreams never asks the engine for the usage figures that a client
+	// did not ask for: its streams pass byte for byte, unmeasured.
+	ExactStreams bool `mapstructure:"exact_streams"`
+	// ExactErrors passes the engine's refusal of a too long prompt on to
+	// Anthropic clients in the engine's own words. By default it is put into
+	// words that make them compact their history.
+	ExactErrors bool `mapstructure:"exact_errors"`
+	// SystemTurns is keep or fold. fold rewrites system messages inside a
+	// /v1/messages history to user messages, for engines that hoist them to the
+	// front and then read the whole history anew each time.
+	SystemTurns string `mapstructure:"system_turns" oneof:"keep fold"`
 	// Args go to vLLM unchanged, after warden's own.
 	Args []string `mapstructure:"args"`
 	// Env are NAME=value pairs added to the engine's environment.
@@ -151,6 +168,9 @@ func (m Model) WithDefaults(catalogue []Entry) (Model, error) {
 	}
 	if m.SpillLimit == "" {
 		m.SpillLimit = "auto"
+	}
+	if m.SystemTurns == "" {
+		m.SystemTurns = SystemTurnsKeep
 	}
 	m.Affinity, err = ParsePolicy(m.Affinity)
 	return m, err

@@ -50,7 +50,9 @@ func TestLoadPriority(t *testing.T) {
 
 func TestLoadErrorsNameFileAndLine(t *testing.T) {
 	for _, tc := range []struct{ name, content, want string }{
-		{"top level", "listen: x\nspil_limit: 3\n", `:2: unknown key "spil_limit"`},
+		{"of a model at the top", "listen: x\nspil_limit: 3\n", `:2: unknown key "spil_limit", did you mean "spill_limit"? It belongs under "models"`},
+		{"of the top in a section", "engine:\n  insecur: true\n", `:2: unknown key "insecur", did you mean "insecure"? It belongs at the top level`},
+		{"nothing like it", "listen: x\nzzzzzzzzz: 3\n", `:2: unknown key "zzzzzzzzz"`},
 		{"in a model", "models:\n- alias: a/b\n  spil_limit: 3\n", `:3: unknown key "spil_limit", did you mean "spill_limit"?`},
 		{"in a section", "engine:\n  vlm: x\n", `:2: unknown key "vlm", did you mean "vllm"?`},
 		{"map instead of list", "models:\n  qwen: {}\n", `:2: a list is wanted here`},

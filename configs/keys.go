@@ -14,12 +14,16 @@ type KeyError struct {
 	Line    int
 	Key     string
 	Nearest string // "" when nothing is close
+	Under   string // where Nearest belongs, such as "models"; "" when here
 }
 
 func (e *KeyError) Error() string {
 	msg := fmt.Sprintf("%s:%d: unknown key %q", e.File, e.Line, e.Key)
 	if e.Nearest != "" {
 		msg += fmt.Sprintf(", did you mean %q?", e.Nearest)
+		if e.Under != "" {
+			msg += " It belongs " + e.Under
+		}
 	}
 	return msg
 }
@@ -35,6 +39,35 @@ func checkKeys(file string, content []byte) error {
 		return nil // an empty file sets nothing
 	}
 	return checkNode(file, doc.Content[0], reflect.TypeFor[Config]())
+}
+
+// unknownKey looks for what was meant: a key of the same section first, then
+// one of another.
+func unknownKey(file string, key *yaml.Node, t reflect.Type) *KeyError {
+	e := &KeyError{File: file, Line: key.Line, Key: key.Value, Nearest: Nearest(key.Value, keysOf(t))}
+	if e.Nearest != "" {
+		return e
+	}
+	root := reflect.TypeFor[Config]()
+	if e.Nearest = Nearest(key.Value, keysOf(root)); e.Nearest != "" {
+		e.Under = "at the top level"
+		return e
+	}
+	for i := range root.NumField() {
+		section := root.Field(i)
+		fields := section.Type
+		if fields.Kind() == reflect.Slice {
+			fields = fields.Elem()
+		}
+		if fields.Kind() != reflect.Struct || fields == t {
+			continue
+		}
+		if e.Nearest = Nearest(key.Value, keysOf(fields)); e.Nearest != "" {
+			e.Under = fmt.Sprintf("under %q", section.Tag.Get("mapstructure"))
+			return e
+		}
+	}
+	return e
 }
 
 func checkNode(file string, node *yaml.Node, t reflect.Type) error {
@@ -61,7 +94,7 @@ func checkMapping(file string, node *yaml.Node, t reflect.Type) error {
 		key := node.Content[i]
 		field, ok := fields[key.Value]
 		if !ok {
-			return &KeyError{File: file, Line: key.Line, Key: key.Value, Nearest: Nearest(key.Value, keysOf(t))}
+			return unknownKey(file, key, t)
 		}
 		if err := checkNode(file, node.Content[i+1], field); err != nil {
 			return err

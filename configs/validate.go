@@ -51,10 +51,21 @@ func (c Config) validateListen() error {
 		return fmt.Errorf("listen %q: port %q is not a number from 0 to 65535", c.Listen, port)
 	}
 	if c.APIKeysFile == "" && !c.Insecure && !IsLoopback(host) {
-		return fmt.Errorf("listen %s is reachable from other machines and no API keys are set: set api_keys_file, or --insecure if that is wanted", c.Listen)
+		return &FixableError{
+			What: fmt.Sprintf("listen %s is reachable from other machines and no API keys are set", c.Listen),
+			Fix:  "`--api-keys-file FILE` (one key a line), `--listen 127.0.0.1:8000`, or `--insecure` if that is wanted",
+		}
 	}
 	return nil
 }
+
+// FixableError is a configuration that cannot work and the way out.
+type FixableError struct{ What, Fix string }
+
+func (e *FixableError) Error() string { return e.What }
+
+// Hint is the way out.
+func (e *FixableError) Hint() string { return e.Fix }
 
 // IsLoopback says whether host names this machine only.
 func IsLoopback(host string) bool {
@@ -107,6 +118,9 @@ func (m Model) validate(i int) []error {
 	}
 	if _, err := m.Spill(); err != nil {
 		add("%w", err)
+	}
+	if m.SystemTurns != SystemTurnsKeep && m.SystemTurns != SystemTurnsFold {
+		add("system_turns %q: must be keep or fold", m.SystemTurns)
 	}
 	for _, g := range m.GPUs {
 		if g < 0 {
