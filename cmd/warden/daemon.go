@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -144,7 +145,7 @@ func (d *daemon) run(ctx context.Context) error {
 	group.Go(func() error { return notClosed(server.Serve(d.api)) })
 	group.Go(func() error { return d.control.Serve(context.Background()) })
 	group.Go(func() error { d.gpus.run(alive, d.bus); return nil })
-	group.Go(func() error { d.demo.run(d.untilStop(alive), d.cfg, d.models, d.log); return nil })
+	group.Go(func() error { d.demo.run(d.untilStop(alive), d.cfg, d.models, d.allReady, d.log); return nil })
 	group.Go(func() error {
 		select {
 		case <-ctx.Done():
@@ -188,6 +189,11 @@ func (d *daemon) untilStop(ctx context.Context) context.Context {
 		}
 	}()
 	return ctx
+}
+
+// allReady says whether every replica takes requests.
+func (d *daemon) allReady() bool {
+	return !slices.ContainsFunc(d.sup.Snapshot(), func(r supervisor.Replica) bool { return r.State != supervisor.Ready })
 }
 
 func notClosed(err error) error {

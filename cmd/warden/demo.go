@@ -22,10 +22,13 @@ func (a *app) demoOf(f *upFlags) demo { return demo{on: f.demo, sessions: f.demo
 // demoGap is the mean pause between a session's turns: an agent runs its tools.
 const demoGap = 2 * time.Second
 
-// run plays sessions until ctx ends, half over each API. Requests sent before a
-// replica is ready wait at the router.
-func (d demo) run(ctx context.Context, cfg configs.Config, models []plannedModel, log *slog.Logger) {
-	if !d.on || d.sessions < 1 {
+// demoStagger is the pause between the starts of two sessions of one API.
+const demoStagger = 500 * time.Millisecond
+
+// run plays sessions until ctx ends, half over each API, from when all replicas
+// were ready once.
+func (d demo) run(ctx context.Context, cfg configs.Config, models []plannedModel, ready func() bool, log *slog.Logger) {
+	if !d.on || d.sessions < 1 || !waitUntil(ctx, ready) {
 		return
 	}
 	shape := load.Reference()
@@ -39,7 +42,7 @@ func (d demo) run(ctx context.Context, cfg configs.Config, models []plannedModel
 		wg.Go(func() {
 			_, err := load.Run(ctx, load.Options{
 				URL: "http://" + cfg.Listen, Model: models[0].Alias, API: api,
-				Sessions: sessions, Shape: shape, Seed: uint64(time.Now().UnixNano()) + uint64(i),
+				Sessions: sessions, Shape: shape, Stagger: demoStagger, Seed: uint64(time.Now().UnixNano()) + uint64(i),
 			})
 			if err != nil && ctx.Err() == nil {
 				log.Warn("demo load ended", "err", err)
@@ -47,4 +50,18 @@ func (d demo) run(ctx context.Context, cfg configs.Config, models []plannedModel
 		})
 	}
 	wg.Wait()
+}
+
+// waitUntil asks ready ten times a second; false when ctx ends first.
+func waitUntil(ctx context.Context, ready func() bool) bool {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for !ready() {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-tick.C:
+		}
+	}
+	return true
 }

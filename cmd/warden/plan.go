@@ -179,6 +179,9 @@ func (m *plannedModel) spec(cfg configs.Config, n int, place placeOn, engine sup
 		s.Repo = dir
 		s.Args = append(tiny.Args(), s.Args...)
 	}
+	if cfg.Engine.Device == configs.DeviceSimulated {
+		s.Args = append([]string{"--sim-load", simulatedStart}, s.Args...)
+	}
 	if cfg.Engine.Listen == "tcp" {
 		address, err := freeLoopback()
 		if err != nil {
@@ -188,6 +191,10 @@ func (m *plannedModel) spec(cfg configs.Config, n int, place placeOn, engine sup
 	}
 	return s, nil
 }
+
+// simulatedStart is how long a simulated engine loads: enough to see its
+// phases.
+const simulatedStart = "1s"
 
 // freeLoopback finds a free loopback port. Another program may take it before
 // the engine does; the supervisor then sees "address in use" and tries again.

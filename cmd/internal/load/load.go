@@ -59,6 +59,9 @@ type Options struct {
 	// unfinished.
 	Duration time.Duration
 	Shape    Shape
+	// Stagger is the pause between the starts of the sessions, so that they do
+	// not run in step; 0 starts all at once, as the reference load does.
+	Stagger time.Duration
 	// CharsPerToken turns lengths in tokens into characters of text; 0 means 4.
 	CharsPerToken float64
 	// Seed makes the texts and pauses repeatable.
@@ -126,6 +129,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 
 // runSlot runs one session after another until ctx ends.
 func runSlot(ctx context.Context, o *Options, slot int, rec *recorder) {
+	pause(ctx, time.Duration(slot)*o.Stagger)
 	for n := 0; ctx.Err() == nil; n++ {
 		rng := rand.New(rand.NewPCG(o.Seed, uint64(slot)<<32|uint64(n)))
 		s := newSession(o, rng)
