@@ -29,7 +29,7 @@ type answer struct {
 // says that it failed there and that the client has seen nothing of it, so
 // that it may be tried on another one.
 func (x *exchange) attempt(p place) (again bool) {
-	resp, err := p.up.send(x.ctx, func(ctx context.Context) *http.Request { return x.outgoing(ctx, p) })
+	resp, err := p.up.link.Send(x.ctx, func(ctx context.Context) *http.Request { return x.outgoing(ctx, p) })
 	if err != nil {
 		return x.brokeOff(p, fmt.Errorf("replica %s: %w", p.up.id, err))
 	}
@@ -45,7 +45,7 @@ func (x *exchange) attempt(p place) (again bool) {
 func (x *exchange) outgoing(ctx context.Context, p place) *http.Request {
 	req := &http.Request{
 		Method:        x.req.Method,
-		URL:           &url.URL{Scheme: "http", Host: p.up.host, Path: x.req.URL.Path, RawQuery: x.req.URL.RawQuery},
+		URL:           &url.URL{Scheme: "http", Host: p.up.link.Host(), Path: x.req.URL.Path, RawQuery: x.req.URL.RawQuery},
 		Header:        gate.Forwarded(x.req.Header),
 		Body:          x.payload.Send(x.body),
 		ContentLength: int64(len(x.body)),

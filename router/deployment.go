@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lm-warden/warden/router/identity"
+	"github.com/lm-warden/warden/router/lru"
 	"github.com/lm-warden/warden/router/placement"
 )
 
@@ -26,8 +27,8 @@ type deployment struct {
 	closed    bool
 	wake      *time.Timer
 	index     *identity.Index // conversations by id and by content
-	talks     *lru[identity.Key, *conversation]
-	pins      *lru[string, pin] // by identity.PinKey, in hex
+	talks     *lru.Map[identity.Key, *conversation]
+	pins      *lru.Map[string, pin] // by identity.PinKey, in hex
 	stats     *stats
 	events    []event // to be told once the lock is free
 }
@@ -66,8 +67,8 @@ func newDeployment(r *Router, m Model) *deployment {
 		turns:     map[uint64]*turn{},
 		upstreams: map[ReplicaID]*upstream{},
 		index:     identity.NewIndex(identity.Limits{Conversations: known, Idle: m.Placement.SessionTTL}),
-		talks:     newLRU[identity.Key, *conversation](known),
-		pins:      newLRU[string, pin](maxPins),
+		talks:     lru.New[identity.Key, *conversation](known),
+		pins:      lru.New[string, pin](maxPins),
 		stats:     newStats(time.Now()),
 	}
 }
@@ -146,16 +147,16 @@ func (d *deployment) recognise(t *turn, ask *placement.Turn) {
 		return
 	}
 	ask.Fresh = t.same.Kind == identity.KindCompaction
-	if from, ok := d.talks.get(t.same.From); ok {
+	if from, ok := d.talks.Get(t.same.From); ok {
 		if u := d.upstreams[from.home]; u != nil && u.generation == from.generation {
 			ask.Inherit = u.id
 		}
 	}
 	ask.Key = placement.Key(t.key)
-	talk, ok := d.talks.get(t.key)
+	talk, ok := d.talks.Get(t.key)
 	if !ok {
 		talk = &conversation{key: t.key}
-		d.talks.put(t.key, talk)
+		d.talks.Put(t.key, talk)
 		d.stats.sessionsSeen++
 	}
 	talk.client, talk.class = t.who.Client, t.who.Class
@@ -169,7 +170,7 @@ func (d *deployment) pinned(who identity.Identity, ask *placement.Turn) bool {
 	if who.StatePin == "" {
 		return true
 	}
-	p, ok := d.pins.get(who.StatePin)
+	p, ok := d.pins.Get(who.StatePin)
 	if !ok {
 		return len(d.upstreams) == 1
 	}

@@ -4,14 +4,14 @@
 // Reader's path, in the order a request takes it:
 //
 //	router.go      Options, New, ServeHTTP, Drain, Close
-//	cors.go        what browsers ask first; who may ask at all: gate/, keys.go
+//	keys.go        who may ask at all; the rest of that is in gate/
 //	routes.go      the closed list of methods and paths; local answers
 //	body.go        the body, read once into a payload/
 //	models.go      which model a name means
 //	exchange.go    one request from here to its last byte, step by step
 //	deployment.go  the critical section: choice and reservation under one lock
 //	turn.go        waiting for a place, trying again, the end, exactly once
-//	upstream.go    one process of a replica and the connections to it
+//	upstream.go    one process of a replica; the connections to it: link/
 //	attempt.go     one try on one replica: what failed, and for whom to see
 //	relay.go       copying the answer: flushed at once, never invented
 //	refusal.go     what a client is told when it gets no answer
@@ -24,8 +24,9 @@
 //
 // The folders below hold what needs no connection: identity (which conversation
 // is this), placement (where does it go), dialect (what the APIs differ in),
-// gate (which requests and headers may pass), payload (a body in memory),
-// window (figures about the recent past).
+// gate (which requests and headers may pass), payload (a body in memory), link
+// (connections to one process), figures and window (what a replica has done, in
+// total and lately), lru and names (a bounded map, and help with typing errors).
 //
 // # What a client can rely on
 //

@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"time"
 
 	"github.com/lm-warden/warden/router/dialect"
+	"github.com/lm-warden/warden/router/gate"
 	"github.com/lm-warden/warden/router/identity"
 	"github.com/lm-warden/warden/router/payload"
 	"github.com/lm-warden/warden/router/placement"
@@ -67,29 +67,12 @@ type Record struct {
 func newExchange(r *Router, w http.ResponseWriter, req *http.Request) *exchange {
 	x := &exchange{
 		router: r, w: w, control: http.NewResponseController(w), req: req, ctx: req.Context(),
-		requestID: requestID(req), api: shapeOf(req),
+		requestID: gate.RequestID(req), api: shapeOf(req),
 	}
 	x.record = Record{RequestID: x.requestID, Path: req.URL.Path, Arrived: time.Now(), Usage: dialect.Usage{
 		PromptTokens: -1, CachedTokens: -1, OutputTokens: -1}}
 	return x
 }
-
-// requestID takes over the client's own id when it is harmless in logs and
-// headers.
-func requestID(req *http.Request) string {
-	id := req.Header.Get("X-Request-Id")
-	if len(id) == 0 || len(id) > 128 {
-		return newRequestID()
-	}
-	for i := range len(id) {
-		if c := id[i]; c <= ' ' || c > '~' || c == '"' || c == '\\' {
-			return newRequestID()
-		}
-	}
-	return id
-}
-
-func newRequestID() string { return fmt.Sprintf("req_%016x%016x", rand.Uint64(), rand.Uint64()) }
 
 // serveEngine is the path of every request that an engine answers.
 func (r *Router) serveEngine(x *exchange) {

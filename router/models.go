@@ -2,11 +2,13 @@ package router
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/lm-warden/warden/router/names"
 	"github.com/lm-warden/warden/router/placement"
 )
 
@@ -33,13 +35,13 @@ type Model struct {
 }
 
 func (m *Model) names() []string {
-	names := []string{m.Alias}
+	all := []string{m.Alias}
 	for _, n := range append([]string{m.Repo}, m.Aliases...) {
-		if n != "" && !slices.Contains(names, n) {
-			names = append(names, n)
+		if n != "" && !slices.Contains(all, n) {
+			all = append(all, n)
 		}
 	}
-	return names
+	return all
 }
 
 // catalog is an immutable set of models; SetModels replaces it.
@@ -120,52 +122,19 @@ func (c *catalog) find(name string, strict bool) (d *deployment, rename bool, re
 }
 
 func (c *catalog) aliases() []string {
-	names := make([]string, len(c.deployments))
+	all := make([]string, len(c.deployments))
 	for i, d := range c.deployments {
-		names[i] = d.alias
+		all[i] = d.alias
 	}
-	return names
+	return all
 }
 
 func (c *catalog) suggest(name string) string {
-	names := make([]string, 0, len(c.byName))
-	for n := range c.byName {
-		names = append(names, n)
+	known := slices.Collect(maps.Keys(c.byName))
+	if best := names.Closest(name, known); best != "" {
+		return "did you mean " + best + "?"
 	}
-	slices.Sort(names)
-	best, distance := "", max(2, len(name)/3)+1
-	for _, n := range names {
-		if d := editDistance(strings.ToLower(name), strings.ToLower(n)); d < distance {
-			best, distance = n, d
-		}
-	}
-	if best == "" {
-		return "known are " + strings.Join(c.aliases(), ", ")
-	}
-	return "did you mean " + best + "?"
-}
-
-// editDistance counts the letters to insert, delete or replace. Long names are
-// cut: this runs on what a client sent.
-func editDistance(a, b string) int {
-	const longest = 200
-	a, b = a[:min(len(a), longest)], b[:min(len(b), longest)]
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost = 1 + min(diagonal, row[j], row[j+1])
-			}
-			diagonal, row[j+1] = row[j+1], cost
-		}
-	}
-	return row[len(b)]
+	return "known are " + strings.Join(c.aliases(), ", ")
 }
 
 // modelEntry is one line of /v1/models, in a form that OpenAI's and

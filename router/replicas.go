@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lm-warden/warden/router/link"
 	"github.com/lm-warden/warden/router/placement"
 )
 
@@ -170,7 +171,7 @@ const connectPause = time.Second
 // connection could be made, takes it out of placement for a moment.
 func (d *deployment) failed(u *upstream, err error) {
 	d.router.opts.OnFailure(u.id, u.generation, err)
-	if !isDialError(err) {
+	if !link.NotConnected(err) {
 		return
 	}
 	d.mu.Lock()
@@ -198,7 +199,7 @@ func (u *upstream) retire() {
 	if u.resume != nil {
 		u.resume.Stop()
 	}
-	u.transport.CloseIdleConnections()
+	u.link.Close()
 }
 
 // readiness counts the replicas that accept turns.

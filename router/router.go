@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lm-warden/warden/router/gate"
+	"github.com/lm-warden/warden/router/link"
 	"github.com/lm-warden/warden/router/payload"
 	"github.com/lm-warden/warden/router/placement"
 )
@@ -81,7 +82,7 @@ func (o Options) withDefaults() Options {
 		o.OnFinish = func(Record) {}
 	}
 	if o.Dial == nil {
-		o.Dial = dialAddress
+		o.Dial = link.Dial
 	}
 	return o
 }
@@ -126,7 +127,7 @@ func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		x.refuse(refusal{Error: *denied})
 		return
 	}
-	if r.preflight(w, req) {
+	if r.guard.Preflight(w, req) {
 		return
 	}
 	route, found := routeOf(req)

@@ -1,19 +1,21 @@
 package router
 
 import (
+	"maps"
 	"slices"
 	"time"
 
+	"github.com/lm-warden/warden/router/figures"
 	"github.com/lm-warden/warden/router/identity"
 	"github.com/lm-warden/warden/router/placement"
 	"github.com/lm-warden/warden/router/window"
 )
 
-// recently is the span of every rate and quantile, unless it says otherwise.
-const recently = 60 * time.Second
-
-// rateSpan is that of token rates: short enough to follow a burst.
-const rateSpan = 10 * time.Second
+// Figures of a replica, and quantiles, as they stand in snapshots.
+type (
+	Tokens    = figures.Tokens
+	Quantiles = figures.Quantiles
+)
 
 // Snapshot is a copy of the Router's state at one time.
 type Snapshot struct {
@@ -42,23 +44,6 @@ type ModelSnapshot struct {
 	Queue    []QueuedTurn
 	Replicas []ReplicaSnapshot
 	Sessions []SessionSnapshot // latest seen first, cut at Snapshot's limit
-}
-
-// Quantiles of the last 60 s; Count 0 means that there were none.
-type Quantiles struct {
-	Count         uint64
-	P50, P95, P99 time.Duration
-}
-
-// Tokens are prompt and output tokens as the engines measured them; prompt
-// tokens of unmeasured requests count as computed.
-type Tokens struct {
-	CachedTotal, ComputedTotal, OutputTotal uint64
-	// Per second over the last 10 s.
-	CachedRate, ComputedRate, OutputRate float64
-	// Cached part of the prompt tokens over the last 60 s and hour, 0 to 1;
-	// negative when there were none.
-	CachedShareMinute, CachedShareHour float64
 }
 
 // ReplicaSnapshot is the router's side of one replica.
@@ -111,7 +96,7 @@ func (r *Router) Snapshot(maxSessions int) Snapshot {
 		s.Models = append(s.Models, m)
 		all.Merge(&ttft)
 	}
-	s.TTFT = quantiles(&all)
+	s.TTFT = figures.QuantilesOf(&all)
 	return s
 }
 
@@ -134,10 +119,11 @@ func (d *deployment) snapshot(now time.Time, maxSessions int) (ModelSnapshot, wi
 		m.RequestsPerSecond += s.RequestsPerSecond
 	}
 	for _, r := range d.stats.replicas { // also those that are gone
-		m.Requests += r.requests
-		m.Errors += r.errors
+		ended, failed := r.Requests()
+		m.Requests += ended
+		m.Errors += failed
 	}
-	m.TTFT = quantiles(&ttft)
+	m.TTFT = figures.QuantilesOf(&ttft)
 	for _, q := range v.Queue {
 		m.Queue = append(m.Queue, QueuedTurn{Session: displayID(q.Key), Position: q.Position, Why: q.Why, Since: q.Since})
 	}
@@ -150,26 +136,15 @@ func (d *deployment) snapshot(now time.Time, maxSessions int) (ModelSnapshot, wi
 
 func (d *deployment) replicaSnapshot(p placement.ReplicaView, now time.Time) (ReplicaSnapshot, window.Histogram) {
 	r := d.stats.of(p.ID)
-	ttft := r.ttft.Over(now, recently)
+	ttft := r.TTFT(now)
 	s := ReplicaSnapshot{
 		ID: p.ID, Generation: p.Generation, Accepting: p.Accepting,
 		Held: p.Held, SpillLimit: p.SpillLimit, Sticky: p.Sticky, Active: p.Active, Spilled: p.Spilled,
 		SessionTokens: p.SessionTokens, ResidentTokens: p.ResidentTokens, CapacityTokens: p.CapacityTokens,
-		Requests: r.requests, Errors: r.errors, RequestsPerSecond: r.recent.Rate(now, rateSpan, requestCount),
-		Placements: make(map[placement.Reason]uint64, len(r.placements)),
-		TTFT:       quantiles(&ttft),
-		Tokens: Tokens{
-			CachedTotal: r.cached, ComputedTotal: r.computed, OutputTotal: r.output,
-			CachedRate:        r.recent.Rate(now, rateSpan, cachedTokens),
-			ComputedRate:      r.recent.Rate(now, rateSpan, computedTokens),
-			OutputRate:        r.recent.Rate(now, rateSpan, outputTokens),
-			CachedShareMinute: cachedShare(r.recent, now, recently),
-			CachedShareHour:   cachedShare(r.hour, now, time.Hour),
-		},
+		RequestsPerSecond: r.RequestRate(now), Placements: maps.Clone(r.placements),
+		TTFT: figures.QuantilesOf(&ttft), Tokens: r.Tokens(now),
 	}
-	for reason, n := range r.placements {
-		s.Placements[reason] = n
-	}
+	s.Requests, s.Errors = r.Requests()
 	if u := d.upstreams[p.ID]; u != nil {
 		if ns := u.lastByte.Load(); ns > 0 {
 			s.LastByte = time.Unix(0, ns)
@@ -184,27 +159,17 @@ func (d *deployment) sessionSnapshot(v placement.SessionView) SessionSnapshot {
 		Turns: v.Turns, Tokens: v.Tokens, Spills: v.Spills, CachedShare: -1,
 		Home: v.Home, Served: v.Served, Resident: v.Resident, LastSeen: v.LastSeen,
 	}
-	if e := d.talks.items[identity.Key(v.Key)]; e != nil { // looking is no use
-		c := e.Value.(*lruItem[identity.Key, *conversation]).value
+	if c, ok := d.talks.Peek(identity.Key(v.Key)); ok {
 		s.Client, s.Class, s.State = c.client, string(c.class), c.state(v.Waiting)
 		s.CachedShare, s.Reason = c.cachedShare(), c.reason
 	}
 	return s
 }
 
-// displayID is what screens show of a key: enough to follow one conversation
-// among the few that are on them.
+// displayID is the key's short form, "" for none.
 func displayID(k placement.Key) string {
 	if k.IsZero() {
 		return ""
 	}
-	return identity.Key(k).String()[:4]
-}
-
-func quantiles(h *window.Histogram) Quantiles {
-	q := Quantiles{Count: h.Count()}
-	q.P50, _ = h.Quantile(0.50)
-	q.P95, _ = h.Quantile(0.95)
-	q.P99, _ = h.Quantile(0.99)
-	return q
+	return identity.Key(k).Short()
 }

@@ -414,43 +414,6 @@ func TestRealSockets(t *testing.T) {
 	}
 }
 
-func TestAddresses(t *testing.T) {
-	for _, address := range []string{"", "r0", "tcp://127.0.0.1:1", "https://127.0.0.1:1", "http://"} {
-		if _, err := dialAddress(t.Context(), address); err == nil || !strings.Contains(err.Error(), "neither unix:/path nor http://host:port") {
-			t.Errorf("%q: %v", address, err)
-		}
-	}
-}
-
-func TestLRU(t *testing.T) {
-	l := newLRU[int, string](2)
-	l.put(1, "a")
-	l.put(2, "b")
-	l.get(1)
-	l.put(3, "c")
-	l.put(3, "d")
-	if _, ok := l.get(2); ok {
-		t.Error("the least recently used was kept")
-	}
-	if v, ok := l.get(1); !ok || v != "a" {
-		t.Error("a used one was forgotten")
-	}
-	if v, _ := l.get(3); v != "d" || len(l.items) != 2 || l.order.Len() != 2 {
-		t.Errorf("%q, %d items, %d in order", v, len(l.items), l.order.Len())
-	}
-}
-
-func TestEditDistance(t *testing.T) {
-	for _, c := range []struct {
-		a, b string
-		want int
-	}{{"", "", 0}, {"abc", "", 3}, {"qwen3-4", "qwen3-4b", 1}, {"kitten", "sitting", 3}, {"abc", "cab", 2}} {
-		if got := editDistance(c.a, c.b); got != c.want || editDistance(c.b, c.a) != got {
-			t.Errorf("%q to %q: %d, want %d", c.a, c.b, got, c.want)
-		}
-	}
-}
-
 func TestReplicasAreCheckedWhenSet(t *testing.T) {
 	r := New(Options{})
 	t.Cleanup(r.Close)

@@ -25,6 +25,18 @@ func TestHostMayBeTheBoundAddress(t *testing.T) {
 	}
 }
 
+func TestRequestIDsAreHarmless(t *testing.T) {
+	for id, keep := range map[string]bool{
+		"abc-123": true, "": false, strings.Repeat("x", 129): false, "a b": false, "a\"b": false, "a\x7fb": false, "é": false,
+	} {
+		req := httptest.NewRequest("POST", "/", nil)
+		req.Header.Set("X-Request-Id", id)
+		if got := RequestID(req); (got == id) != keep || got == "" {
+			t.Errorf("%q became %q", id, got)
+		}
+	}
+}
+
 func FuzzHostName(f *testing.F) {
 	for _, h := range []string{"localhost:8000", "[::1]:80", "a@b", "x/../y", ":80", "LOCALHOST.", "127.0.0.1"} {
 		f.Add(h)

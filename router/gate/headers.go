@@ -1,6 +1,8 @@
 package gate
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"net/textproto"
 	"strings"
@@ -49,3 +51,20 @@ func Returned(to, from http.Header) {
 		}
 	}
 }
+
+// RequestID takes over the client's own id when it is harmless in logs and
+// headers, and makes one otherwise.
+func RequestID(req *http.Request) string {
+	id := req.Header.Get("X-Request-Id")
+	if len(id) == 0 || len(id) > 128 {
+		return newRequestID()
+	}
+	for i := range len(id) {
+		if c := id[i]; c <= ' ' || c > '~' || c == '"' || c == '\\' {
+			return newRequestID()
+		}
+	}
+	return id
+}
+
+func newRequestID() string { return fmt.Sprintf("req_%016x%016x", rand.Uint64(), rand.Uint64()) }

@@ -93,7 +93,7 @@ func TestKeysAreScoped(t *testing.T) {
 
 func TestKeyForms(t *testing.T) {
 	k := Key{0xab, 0xcd, 0xef, 0x01, 0x23}
-	if k.Short() != "abcdef01" || k.String() != "abcdef01230000000000000000000000" || k.IsZero() {
+	if k.Short() != "abcd" || k.String() != "abcdef01230000000000000000000000" || k.IsZero() {
 		t.Error(k.Short(), k.String())
 	}
 	if zero := (Key{}); zero.Short() != "-" || zero.String() != "" || !zero.IsZero() {

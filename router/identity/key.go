@@ -23,12 +23,14 @@ func (k Key) String() string {
 	return hex.EncodeToString(k[:])
 }
 
-// Short is the form for screens and logs: 8 hex digits, "-" for the zero Key.
+// Short is the form for screens, events and logs, enough to follow one
+// conversation among the few that are on a screen: the first 4 hex digits of
+// String, "-" for the zero Key.
 func (k Key) Short() string {
 	if k.IsZero() {
 		return "-"
 	}
-	return hex.EncodeToString(k[:4])
+	return hex.EncodeToString(k[:2])
 }
 
 // newKey hashes its fields with their lengths, so that no two lists of fields
