@@ -41,20 +41,20 @@
 //	starting   | gone     | backoff     | disarm arm
 //	starting   | stop     | stopping    | disarm stop arm
 //	starting   | restart  | stopping    | disarm stop arm
-//	starting   | kill     | stopping    | kill arm
+//	starting   | kill     | stopping    | disarm kill arm
 //	warming    | warm     | ready       | disarm arm
 //	warming    | cold     | stopping    | disarm stop arm
-//	warming    | dead     | stopping    | disarm stop arm
+//	warming    | dead     | stopping    | disarm kill arm
 //	warming    | progress | warming     | arm
 //	warming    | fired    | stopping    | stop arm
 //	warming    | exited   | stopping    | disarm arm
 //	warming    | gone     | backoff     | disarm arm
 //	warming    | stop     | stopping    | disarm stop arm
 //	warming    | restart  | stopping    | disarm stop arm
-//	warming    | kill     | stopping    | kill arm
+//	warming    | kill     | stopping    | disarm kill arm
 //	ready      | slow     | suspect     | disarm
-//	ready      | dead     | stopping    | disarm stop arm
-//	ready      | hung     | stopping    | disarm stop arm
+//	ready      | dead     | stopping    | disarm kill arm
+//	ready      | hung     | stopping    | disarm kill arm
 //	ready      | exited   | stopping    | disarm arm
 //	ready      | gone     | backoff     | disarm arm
 //	ready      | fired    | ready       |
@@ -63,11 +63,11 @@
 //	ready      | restart  | stopping    | disarm stop arm
 //	ready      | restart~ | draining    | disarm arm
 //	ready      | stop~    | draining    | disarm arm
-//	ready      | kill     | stopping    | kill arm
+//	ready      | kill     | stopping    | disarm kill arm
 //	suspect    | warm     | ready       | arm
 //	suspect    | healthy  | ready       | arm
-//	suspect    | dead     | stopping    | stop arm
-//	suspect    | hung     | stopping    | stop arm
+//	suspect    | dead     | stopping    | kill arm
+//	suspect    | hung     | stopping    | kill arm
 //	suspect    | exited   | stopping    | arm
 //	suspect    | gone     | backoff     | arm
 //	suspect    | drain    | draining    |
@@ -80,8 +80,8 @@
 //	suspect+   | cold     | stopping    | disarm stop arm
 //	suspect+   | progress | suspect     | arm
 //	suspect+   | fired    | stopping    | stop arm
-//	suspect+   | dead     | stopping    | disarm stop arm
-//	suspect+   | hung     | stopping    | disarm stop arm
+//	suspect+   | dead     | stopping    | disarm kill arm
+//	suspect+   | hung     | stopping    | disarm kill arm
 //	suspect+   | exited   | stopping    | disarm arm
 //	suspect+   | gone     | backoff     | disarm arm
 //	suspect+   | drain    | draining    | disarm
@@ -89,10 +89,10 @@
 //	suspect+   | restart  | stopping    | disarm stop arm
 //	suspect+   | restart~ | draining    | disarm arm
 //	suspect+   | stop~    | draining    | disarm arm
-//	suspect+   | kill     | stopping    | kill arm
+//	suspect+   | kill     | stopping    | disarm kill arm
 //	draining   | undrain  | ready       | arm
-//	draining   | dead     | stopping    | stop arm
-//	draining   | hung     | stopping    | stop arm
+//	draining   | dead     | stopping    | kill arm
+//	draining   | hung     | stopping    | kill arm
 //	draining   | exited   | stopping    | arm
 //	draining   | gone     | backoff     | arm
 //	draining   | stop     | stopping    | stop arm
@@ -103,15 +103,15 @@
 //	draining*  | idle     | stopping    | disarm stop arm
 //	draining*  | fired    | stopping    | stop arm
 //	draining*  | undrain  | ready       | disarm arm
-//	draining*  | dead     | stopping    | disarm stop arm
-//	draining*  | hung     | stopping    | disarm stop arm
+//	draining*  | dead     | stopping    | disarm kill arm
+//	draining*  | hung     | stopping    | disarm kill arm
 //	draining*  | exited   | stopping    | disarm arm
 //	draining*  | gone     | waiting_gpu | disarm gate
 //	draining*  | stop     | stopping    | disarm stop arm
 //	draining*  | restart  | stopping    | disarm stop arm
 //	draining*  | restart~ | draining    | disarm arm
 //	draining*  | stop~    | draining    | disarm arm
-//	draining*  | kill     | stopping    | kill arm
+//	draining*  | kill     | stopping    | disarm kill arm
 //	stopping   | gone     | backoff     | disarm arm
 //	stopping   | unborn   | backoff     | disarm arm
 //	stopping   | spawned  | stopping    | stop
@@ -137,7 +137,7 @@
 //	stuck      | gone     | backoff     | arm
 //	stuck      | stop     | stuck       |
 //	stuck      | retry    | stuck       | kill
-//	stuck      | kill     | stuck       | kill arm
+//	stuck      | kill     | stuck       | kill
 //
 // Back-off is 1 s doubling to 60 s with full jitter. Five failures within 15 minutes, or the same permanent cause
 // twice in a row before the engine was ready, lead to parked instead of backoff. Ready for 10 minutes (fired in ready)

@@ -172,6 +172,13 @@ func (m *machine) end(then aftermath, note string, grace time.Duration, now time
 	return append(effects, stopEffect{grace: grace}, m.arm(grace+m.timing.StopLimit))
 }
 
+// slay is end without waiting for anything.
+func (m *machine) slay(then aftermath, note string, now time.Time) []effect {
+	effects := m.enter(Stopping, note, now)
+	m.then, m.kills, m.killing = then, 0, true
+	return append(effects, killEffect{}, m.arm(m.timing.StopLimit))
+}
+
 // becomeReady also starts, or goes on with, the time after which failures are forgiven.
 func (m *machine) becomeReady(now time.Time) []effect {
 	effects := m.enter(Ready, "", now)

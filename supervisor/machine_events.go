@@ -86,16 +86,17 @@ func (m *machine) drainFirst(then aftermath, note string, limit time.Duration, n
 // onKill ends the process at once. What comes after stays as it was; of a running one, a new start.
 func (m *machine) onKill(now time.Time) []effect {
 	switch {
-	case m.in(Stopping, Stuck):
+	case m.in(Stopping):
+		m.killing = true
+		return []effect{killEffect{}, m.arm(m.timing.StopLimit)}
+	case m.in(Stuck):
+		return []effect{killEffect{}}
 	case m.in(Draining) && m.then == afterStop:
-		m.end(afterStop, "killed by order", 0, now)
+		return m.slay(afterStop, "killed by order", now)
 	case m.up() || m.in(Starting, Warming):
-		m.end(afterRestart, "killed by order", 0, now)
-	default:
-		return m.ignore()
+		return m.slay(afterRestart, "killed by order", now)
 	}
-	m.killing = true
-	return []effect{killEffect{}, m.arm(m.timing.StopLimit)}
+	return m.ignore()
 }
 
 func (m *machine) onUndrain(now time.Time) []effect {
@@ -173,21 +174,20 @@ func (m *machine) onSpawned(e spawned) []effect {
 
 // onExited waits for the rest of the tree: the launcher is ending it. Draining for an order keeps that order.
 func (m *machine) onExited(now time.Time) []effect {
-	if !m.in(Draining) || m.then == afterNothing {
-		m.then = afterFailure
-	}
+	m.then = m.sequel()
 	effects := m.enter(Stopping, "engine exited; ending what it left", now)
 	m.kills, m.killing = 0, false
 	return append(effects, m.arm(m.timing.StopLimit))
 }
 
-// explain chooses among what the log says, why we ended the process ourselves, and how it ended.
+// explain chooses among what a line of the log says, why we ended the process ourselves, what the engine package makes
+// of the exit alone, and the bare exit.
 func (m *machine) explain(e gone) Diagnosis {
 	switch {
+	case e.diagnosis.Line == "" && m.cause.Cause != "":
+		return m.cause
 	case e.diagnosis.Cause != "":
 		return e.diagnosis
-	case m.cause.Cause != "":
-		return m.cause
 	}
 	return Diagnosis{Cause: e.how}
 }
@@ -229,13 +229,15 @@ func (m *machine) health(ev event, now time.Time) []effect {
 		if m.in(Suspect) && m.warmed {
 			return m.becomeReady(now)
 		}
-	case dead:
+	case dead: // what it holds is lost; its connections must break soon, so that the requests go elsewhere
 		if m.up() || m.in(Warming) {
-			return m.giveUp(Diagnosis{Cause: e.why}, now)
+			m.cause = Diagnosis{Cause: e.why}
+			return m.slay(m.sequel(), e.why, now)
 		}
 	case hung:
 		if m.up() {
-			return m.giveUp(Diagnosis{Cause: e.why}, now)
+			m.cause = Diagnosis{Cause: e.why}
+			return m.slay(m.sequel(), e.why, now)
 		}
 	case progress:
 		if m.in(Starting, Warming) || m.unproven() {
@@ -249,14 +251,18 @@ func (m *machine) health(ev event, now time.Time) []effect {
 	return m.ignore()
 }
 
-// giveUp ends a process that is of no use any more. An order that it was draining for stays.
+// giveUp ends a process that will not be of use.
 func (m *machine) giveUp(d Diagnosis, now time.Time) []effect {
-	then := afterFailure
-	if m.in(Draining) && m.then != afterNothing {
-		then = m.then
-	}
 	m.cause = d
-	return m.end(then, d.Cause, m.timing.GraceDead, now)
+	return m.end(m.sequel(), d.Cause, m.timing.GraceDead, now)
+}
+
+// sequel is what follows an end that nobody ordered: a failure, unless the process was draining for an order.
+func (m *machine) sequel() aftermath {
+	if m.in(Draining) && m.then != afterNothing {
+		return m.then
+	}
+	return afterFailure
 }
 
 // onFired handles the one timer, whose meaning is the state's.

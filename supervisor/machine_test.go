@@ -282,7 +282,11 @@ func TestOwnCauseExplainsAnEndThatTheLogDoesNot(t *testing.T) {
 	if m.diagnosis.Cause != "code 0" {
 		t.Errorf("an unexplained end: %+v", m.diagnosis)
 	}
-	m = driven(after(toReady, dead{"core is dead"}, exited{}, gone{diagnosis: Diagnosis{Cause: "CUDA out of memory"}})...)
+	m = driven(after(toReady, dead{"core is dead"}, exited{}, gone{diagnosis: Diagnosis{Cause: "ended unexpectedly"}})...)
+	if m.diagnosis.Cause != "core is dead" {
+		t.Errorf("a guess from the exit hides the cause: %+v", m.diagnosis)
+	}
+	m = driven(after(toReady, dead{"core is dead"}, exited{}, gone{diagnosis: Diagnosis{Cause: "CUDA out of memory", Line: "torch.OutOfMemoryError"}})...)
 	if m.diagnosis.Cause != "CUDA out of memory" {
 		t.Errorf("the log's cause is lost: %+v", m.diagnosis)
 	}

@@ -46,7 +46,7 @@ type Timing struct {
 	Canary       time.Duration // a canary unanswered for this long means a hang
 
 	Grace     time.Duration // from SIGTERM to the main process until the group gets it
-	GraceDead time.Duration // the same for an engine already known dead or hung
+	GraceDead time.Duration // the same for an engine that did not become ready
 	StopLimit time.Duration // an order to end a tree without any answer for this long is repeated as a kill
 
 	BackoffBase  time.Duration // first delay after a failure; doubles each time, with full jitter

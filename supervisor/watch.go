@@ -124,7 +124,8 @@ func (w *watch) tryFirst() error {
 		return err
 	}
 	w.tell(known{served: s, version: version})
-	return nil
+	_, err = w.read(EngineStats{}) // the cache's size is known before the first request is placed
+	return err
 }
 
 // name is what the engine must answer to.

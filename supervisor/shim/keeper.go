@@ -17,6 +17,7 @@ const (
 	leftoverGrace = 500 * time.Millisecond // for what outlives the main process in an orderly stop
 	killEvery     = 50 * time.Millisecond  // SIGKILL is repeated: new children may have been born meanwhile
 	killLimit     = 5 * time.Second        // then the rest counts as unkillable
+	trackerGrace  = time.Second            // for what tidies up after the killed ones
 	stuckEvery    = time.Second            // and is hit again this often
 )
 
@@ -151,10 +152,12 @@ func (k *keeper) signalGroup(sig unix.Signal) {
 	}
 }
 
-// killAll hits everything in the tree and comes back until the reaper says that nothing is left.
+// killAll hits everything in the tree and comes back until the reaper says that nothing is left. It goes by the list
+// of members, not by the group, to spare trackers for a while: killed with the rest, they would leave some 400 MB of
+// shared memory files behind at each crash of vLLM.
 func (k *keeper) killAll() {
-	k.signalGroup(unix.SIGKILL)
-	if k.cgroup != nil {
+	spare := time.Since(k.killSince) < trackerGrace
+	if k.cgroup != nil && !spare {
 		k.complain(k.cgroup.kill())
 	}
 	tree := k.state.tree()
@@ -164,7 +167,9 @@ func (k *keeper) killAll() {
 	var alive []int
 	for _, p := range members {
 		alive = append(alive, p.PID)
-		k.complain(proc.Signal(p, unix.SIGKILL))
+		if !spare || !proc.IsTracker(p.PID) {
+			k.complain(proc.Signal(p, unix.SIGKILL))
+		}
 	}
 	if k.stage == killing && time.Since(k.killSince) > killLimit {
 		k.stage = stuck

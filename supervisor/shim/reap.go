@@ -49,8 +49,9 @@ func Reap(ctx context.Context, dir string) ([]proc.Process, error) {
 	return ended, writeState(dir, state)
 }
 
-// killTree kills what is alive of a tree until nothing is.
+// killTree kills what is alive of a tree until nothing is. Like the keeper it spares trackers for a while.
 func killTree(ctx context.Context, tree proc.Tree) ([]proc.Process, error) {
+	begun := time.Now()
 	seen := make(map[proc.Process]bool)
 	var ended []proc.Process
 	for {
@@ -64,6 +65,9 @@ func killTree(ctx context.Context, tree proc.Tree) ([]proc.Process, error) {
 				seen[id] = true
 				ended = append(ended, p)
 			}
+			if time.Since(begun) < trackerGrace && proc.IsTracker(p.PID) {
+				continue
+			}
 			if err := proc.Signal(p, unix.SIGKILL); err != nil {
 				return ended, err
 			}
@@ -71,7 +75,7 @@ func killTree(ctx context.Context, tree proc.Tree) ([]proc.Process, error) {
 		select {
 		case <-ctx.Done():
 			return ended, fmt.Errorf("%w: %v", proc.ErrAlive, members)
-		case <-time.After(killEvery / 5):
+		case <-time.After(killEvery / 2):
 		}
 	}
 }

@@ -281,6 +281,37 @@ func TestWholeTreeEndsWhateverEndsFirst(t *testing.T) {
 	}
 }
 
+func TestSharedMemoryIsTidiedUpAfterAKill(t *testing.T) {
+	ends := map[string]func(r *live) error{
+		"main process killed": func(r *live) error { return unix.Kill(r.client.State().PID, unix.SIGKILL) },
+		"kill order":          func(r *live) error { return r.client.Kill() },
+		"shim killed": func(r *live) error {
+			if err := r.cmd.Process.Kill(); err != nil {
+				return err
+			}
+			_ = r.cmd.Wait()
+			_, err := Reap(within(r.t), r.dir)
+			return err
+		},
+	}
+	for name, end := range ends {
+		t.Run(name, func(t *testing.T) {
+			r := startShim(t, nil, "--children", "tracker,group")
+			r.line("serving")
+			if err := end(r); err != nil {
+				t.Fatal(err)
+			}
+			if err := r.client.WaitEnd(within(t)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := os.Stat(filepath.Join(r.dir, "tidied")); err != nil {
+				t.Errorf("the tracker was killed before it had done its work: %v", err)
+			}
+			r.nothingLeft()
+		})
+	}
+}
+
 func TestKilledHelperDoesNotEndTheEngine(t *testing.T) {
 	r := startShim(t, nil, "--children", "double")
 	r.line("serving")

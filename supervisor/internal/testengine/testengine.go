@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -27,7 +28,8 @@ const Command = "__testengine"
 //
 //	--socket PATH     listen there after --load; empty = never
 //	--load D          time before it listens
-//	--children LIST   helpers to start: group, setsid, double (a setsid grandchild whose parent has ended)
+//	--children LIST   helpers to start: group, setsid, double (a setsid grandchild whose parent has ended), tracker (as
+//	                  Python's: it writes the file "tidied" into its directory once the engine has ended, and ends)
 //	--ignore-term     SIGTERM does nothing
 //	--exit-at-once N  print --say and exit with N
 //	--say TEXT        lines to print, separated by |
@@ -43,6 +45,7 @@ func Main(args []string) int {
 	name := flags.String("name", "m", "")
 	helper := flags.Bool("helper", false, "")
 	parent := flags.Bool("parent-of-setsid", false, "")
+	tracker := flags.Bool("tracker", false, "")
 	if flags.Parse(args) != nil {
 		return 2
 	}
@@ -54,6 +57,8 @@ func Main(args []string) int {
 		}
 	case *parent:
 		return startHelper("setsid")
+	case *tracker:
+		return tidyUp()
 	}
 	for line := range strings.SplitSeq(*say, "|") {
 		if line != "" {
@@ -101,6 +106,8 @@ func startHelper(shape string) int {
 		attr.Setsid = true
 	case "double":
 		arg = "--parent-of-setsid"
+	case "tracker":
+		return startTracker()
 	}
 	cmd := exec.Command("/proc/self/exe", Command, arg)
 	cmd.SysProcAttr = attr
@@ -111,6 +118,35 @@ func startHelper(shape string) int {
 	}
 	if shape == "double" {
 		_ = cmd.Wait()
+	}
+	return 0
+}
+
+// startTracker starts a helper that reads a pipe. The other end is a bare number, which nothing closes as long as the
+// engine lives.
+func startTracker() int {
+	var pipe [2]int
+	if err := syscall.Pipe2(pipe[:], syscall.O_CLOEXEC); err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	r := os.NewFile(uintptr(pipe[0]), "tracker")
+	defer r.Close()
+	cmd := exec.Command("/proc/self/exe", Command, "--tracker", "from multiprocessing.resource_tracker import main")
+	cmd.Stdin = r
+	if err := cmd.Start(); err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	return 0
+}
+
+// tidyUp takes longer than killing the whole tree at once would.
+func tidyUp() int {
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	time.Sleep(100 * time.Millisecond)
+	if os.WriteFile("tidied", nil, 0o600) != nil {
+		return 1
 	}
 	return 0
 }

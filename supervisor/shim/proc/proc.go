@@ -93,6 +93,13 @@ func All() ([]Process, error) {
 	return all, nil
 }
 
+// IsTracker reports whether a process is Python's resource tracker: it removes the shared memory (/dev/shm) of the
+// processes that used it, once they have ended. It then ends by itself.
+func IsTracker(pid int) bool {
+	line, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
+	return err == nil && bytes.Contains(line, []byte("multiprocessing.resource_tracker"))
+}
+
 // Is reports whether pid is still the process that was started at start, and alive.
 func Is(pid int, start uint64) bool {
 	p, err := Read(pid)
