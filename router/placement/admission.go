@@ -37,25 +37,19 @@ import "time"
 // RotateAfter moves along that line, at the price of computing again.
 type admission struct {
 	gaps      [finishClasses]gaps
-	ended     []endedTurn // in order of their end, until they are gapHorizon old
-	weighings int         // replicas that may still be weighed for age in this step
-	ticking   time.Time   // next refresh while somebody waits
-	settling  time.Time   // when the first in the queue will have waited long enough
-}
-
-// endedTurn remembers the end of a turn until the conversation is back.
-type endedTurn struct {
-	session *session
-	at      time.Time
+	idle      []weighed // scratch
+	weighings int       // residents that may still be weighed for a placement in this step
+	ticking   time.Time // next refresh while somebody waits
+	settling  time.Time // when the first in the queue will have waited long enough
 }
 
 const (
 	// growthReserve turns of growth are kept free for each resident when another
 	// is admitted; below shedReserve turns residents have to go. Found on the
-	// ladder: more keeps three conversations where four just fit (2.5 costs 3 %),
+	// ladder: more keeps three conversations where four just fit (2.5 costs 1 %),
 	// less keeps four where three fit (1 costs 3 %).
-	growthReserve = 1.5
-	shedReserve   = 1
+	growthReserve = 2
+	shedReserve   = 1.5
 	// headStart is how much earlier than strangers those rank who have been
 	// served before or whose parent is being served: their wait holds up more.
 	headStart = 15 * time.Second
@@ -65,8 +59,9 @@ const (
 	// evictionLook bounds how many conversations a placement looks at as
 	// candidates for eviction.
 	evictionLook = 8
-	// maxWeighings bounds the work of one step; the rest is done in the next.
-	maxWeighings = 4
+	// maxWeighings bounds the residents looked at for placements in one step;
+	// replicas beyond that are judged by what they weighed before.
+	maxWeighings = 128
 )
 
 // enter takes over from another policy: the most recent conversations stay
@@ -155,7 +150,7 @@ func admit(p *Placer, t *turn, now time.Time) choice {
 		return choice{why: WhyCache, everyone: true}
 	}
 	if best != nil {
-		return choice{to: best, reason: a.reason(t, best)}
+		return choice{to: best, reason: a.reason(t, best, now)}
 	}
 	if now.Sub(t.queued) >= p.cfg.Admission.ForceAfter {
 		all := func(*replica) bool { return true }
@@ -181,10 +176,10 @@ func (a *admission) worthSettling(p *Placer, t *turn, open []*replica, best *rep
 }
 
 // reason names why a turn that was not resident goes to r.
-func (a *admission) reason(t *turn, r *replica) Reason {
+func (a *admission) reason(t *turn, r *replica, now time.Time) Reason {
 	s := t.session
 	switch {
-	case t.why == WhyCache:
+	case t.why == WhyCache && now.After(t.queued):
 		return ReasonAdmitted
 	case s.home == r && !t.Fresh:
 		return ReasonSticky
@@ -266,7 +261,7 @@ func (a *admission) wanted(h *holding, now time.Time) float64 {
 	if s.busy() || s.endedAt.IsZero() {
 		return 1
 	}
-	return a.gaps[s.finish].everReturns(now.Sub(s.endedAt))
+	return a.gaps[s.finish].everReturns(s.endedAt, now)
 }
 
 // head is the first waiting turn that waits for room in a cache.

@@ -14,9 +14,7 @@ func (a *admission) returned(p *Placer, t *turn, now time.Time) {
 	if s.endedAt.IsZero() || s.inflight > 0 || s.waiting > 0 {
 		return
 	}
-	if gap := now.Sub(s.endedAt); gap < gapHorizon {
-		a.gaps[s.finish].learn(gap, true)
-	}
+	a.gaps[s.finish].back(s, now)
 }
 
 // dispatched makes the turn's conversation resident where it went, or counts
@@ -55,7 +53,9 @@ func (a *admission) finished(p *Placer, t *turn, o Outcome, now time.Time) {
 	if a == nil || s == nil {
 		return
 	}
-	a.ended = append(a.ended, endedTurn{s, now})
+	if !s.busy() {
+		a.gaps[s.finish].leave(s, now)
+	}
 	if s.resident != r || r.gone {
 		return
 	}
@@ -81,23 +81,13 @@ func (a *admission) observe(p *Placer, t *turn, o Outcome) {
 // shed releases idle residents while r's residents have outgrown it: they have
 // used up the growth that was kept free when they were admitted.
 func (a *admission) shed(p *Placer, r *replica, now time.Time) {
-	c := r.capacity()
-	if c == 0 {
+	if r.capacity() == 0 {
 		return
 	}
-	free := r.safety.share()*float64(c) - float64(r.res.shared(nil)+r.loose)
-	free += (growthReserve - shedReserve) * p.growth * float64(len(r.res.sessions))
-	if float64(r.res.foot) <= free {
-		return
-	}
-	a.weigh(p, r, now)
-	for r.res.occupied > free && len(r.res.sessions) > 1 {
-		s, w := a.leastLikely(r, a.horizon(r), now)
-		if s == nil {
-			return
-		}
-		r.res.occupied -= w * float64(s.resFoot)
-		r.res.remove(s)
+	free := r.handedOut(nil) + (growthReserve-shedReserve)*p.growth*float64(len(r.res.sessions))
+	if float64(r.res.foot) > free {
+		const anyWeight = 2
+		a.releaseUntil(p, r, free, anyWeight, now)
 	}
 }
 
@@ -108,17 +98,13 @@ func (a *admission) advance(p *Placer, now time.Time) {
 		return
 	}
 	a.weighings = maxWeighings
-	n := 0
-	for ; n < len(a.ended) && now.Sub(a.ended[n].at) >= gapHorizon; n++ {
-		e := a.ended[n]
-		if s := e.session; s.endedAt.Equal(e.at) && !s.busy() {
-			a.gaps[s.finish].learn(0, false)
-			if r := s.residentNow(); r != nil {
+	for i := range a.gaps {
+		for s := a.gaps[i].lose(now); s != nil; s = a.gaps[i].lose(now) {
+			if r := s.residentNow(); r != nil && !s.busy() {
 				r.res.remove(s)
 			}
 		}
 	}
-	a.ended = a.ended[n:]
 	waiting := a.head(p) != nil
 	for _, r := range p.replicas {
 		r.safety.close(waiting, now)

@@ -1,6 +1,10 @@
 package placement
 
-import "time"
+import (
+	"cmp"
+	"slices"
+	"time"
+)
 
 // arrive takes a new turn: it goes at once or waits.
 func (p *Placer) arrive(in Turn, now time.Time) {
@@ -57,7 +61,7 @@ func (p *Placer) enter(t *turn, now time.Time) {
 		p.reject(t, WhyQueueFull)
 		return
 	}
-	t.queued, t.rank = now, p.rankOf(t)
+	t.queued, t.rank, t.why = now, p.rankOf(t), cmp.Or(p.queue.blocked, WhyRetrying)
 	p.queue.push(t)
 	p.entering = t
 }
@@ -77,10 +81,8 @@ func (p *Placer) tellWaiting() {
 // try asks the policy about a turn before it joins the queue. Only one that may
 // pass overtakes those that wait for room.
 func (p *Placer) try(t *turn, now time.Time) choice {
-	for _, w := range p.queue.turns {
-		if w.blocking && !p.admission.passes(t) {
-			return choice{why: w.why, everyone: true}
-		}
+	if p.queue.blocked != "" && !p.admission.passes(t) {
+		return choice{why: p.queue.blocked, everyone: true}
 	}
 	return p.place(p, t, now)
 }
@@ -102,39 +104,60 @@ func (p *Placer) rankOf(t *turn) time.Time {
 	return t.Arrived.Add(-p.admission.advantage(p, t))
 }
 
-// maxOwnReasons bounds how many turns that wait for reasons of their own are
-// asked about in one step.
-const maxOwnReasons = 64
+// maxApart bounds how many turns that wait for reasons of their own are asked
+// about in one step.
+const maxApart = 64
 
 // pump places waiting turns in order. The first one that cannot go for want of
-// room stops it: nobody behind may take the room that the head waits for. Those
-// who need no room of their own (admission) still go.
+// room stops it: nobody behind may take the room that the head waits for.
 func (p *Placer) pump(now time.Time) {
-	var stop Why
-	for i, own := 0, 0; i < len(p.queue.turns) && own < maxOwnReasons; {
+	q := &p.queue
+	blocked, apart := Why(""), 0
+	for i := 0; i < len(q.turns) && blocked == "" && apart < maxApart; {
+		t := q.turns[i]
+		c := p.place(p, t, now)
+		switch {
+		case c.to != nil:
+			q.remove(t)
+			p.dispatch(t, c, now)
+			p.bringAlong(t.session, now)
+			i = 0
+		case c.everyone:
+			blocked = c.why
+			p.tellWhy(q.turns[i:], c.why)
+		default:
+			t.why = c.why
+			i, apart = i+1, apart+1
+		}
+	}
+	q.blocked, q.apart = blocked, apart > 0
+}
+
+// tellWhy notes the reason of those that wait behind a blocked one.
+func (p *Placer) tellWhy(behind []*turn, why Why) {
+	if behind[0].why == why && behind[len(behind)-1].why == why {
+		return // nothing new: reasons change from the front, turns join at the back
+	}
+	for _, t := range behind {
+		t.why = why
+	}
+}
+
+// bringAlong places other waiting turns of a conversation that has just been
+// given room: they need none of their own.
+func (p *Placer) bringAlong(s *session, now time.Time) {
+	for i := 0; s != nil && s.waiting > 0 && i < len(p.queue.turns); {
 		t := p.queue.turns[i]
-		if stop != "" && !p.admission.passes(t) {
-			t.why, t.blocking = stop, false
+		if t.session != s || !p.admission.passes(t) {
 			i++
 			continue
 		}
 		c := p.place(p, t, now)
-		t.blocking = c.to == nil && c.everyone
-		switch {
-		case c.to != nil:
-			p.queue.remove(t)
-			p.dispatch(t, c, now)
-			i, stop = 0, "" // its conversation may have other turns here
-		case c.everyone:
-			t.why = c.why
-			if stop == "" {
-				stop = c.why
-			}
-			i++
-		default:
-			t.why = c.why
-			i, own = i+1, own+1
+		if c.to == nil {
+			return
 		}
+		p.queue.remove(t)
+		p.dispatch(t, c, now)
 	}
 }
 
@@ -261,13 +284,9 @@ func (p *Placer) reject(t *turn, why Why) {
 
 // refuseOverdue rejects turns that have waited as long as they may.
 func (p *Placer) refuseOverdue(now time.Time) {
-	for i := 0; i < len(p.queue.turns); {
-		t := p.queue.turns[i]
-		if now.Sub(t.queued) >= p.cfg.MaxWait {
-			p.reject(t, WhyTimeout)
-			continue
-		}
-		i++
+	for p.queue.len() > 0 && now.Sub(p.queue.oldest) >= p.cfg.MaxWait {
+		i := slices.IndexFunc(p.queue.turns, func(t *turn) bool { return t.queued.Equal(p.queue.oldest) })
+		p.reject(p.queue.turns[i], WhyTimeout)
 	}
 }
 

@@ -42,8 +42,6 @@ type turn struct {
 	queued time.Time // zero when it does not wait
 	rank   time.Time // order in the queue
 	why    Why
-	// blocking: it waits for room that no turn behind it may take.
-	blocking bool
 
 	// while dispatched
 	replica    *replica // nil while waiting
@@ -201,13 +199,10 @@ func (p *Placer) setStats(e Stats) {
 func (p *Placer) arm(now time.Time) {
 	at := p.admission.wake(p, now)
 	if p.queue.len() > 0 {
-		at = earlier(at, p.queue.oldest().Add(p.cfg.MaxWait))
+		at = earlier(at, p.queue.oldest.Add(p.cfg.MaxWait))
 	}
-	for _, t := range p.queue.turns {
-		if t.why == WhyRetrying {
-			at = earlier(at, now.Add(retryPause))
-			break
-		}
+	if p.queue.apart {
+		at = earlier(at, now.Add(retryPause))
 	}
 	if at.IsZero() || (p.wake.After(now) && !at.Before(p.wake)) {
 		return

@@ -8,7 +8,17 @@ import (
 // queue holds the turns that wait, ordered by rank and, at equal rank, by
 // arrival. Under balance and affinity the rank is the time of arrival: strict
 // first in, first out.
-type queue struct{ turns []*turn }
+type queue struct {
+	turns []*turn
+	// oldest is when the turn that has waited longest came, zero when none
+	// waits.
+	oldest time.Time
+	// blocked is why the first of those that wait for room does, "" when none
+	// does: nobody may take that room.
+	blocked Why
+	// apart says that some wait for reasons of their own.
+	apart bool
+}
 
 func (q *queue) len() int { return len(q.turns) }
 
@@ -18,6 +28,7 @@ func (q *queue) push(t *turn) {
 		i--
 	}
 	q.turns = slices.Insert(q.turns, i, t)
+	q.oldest = earlier(q.oldest, t.queued)
 	if t.session != nil {
 		t.session.waiting++
 	}
@@ -32,21 +43,16 @@ func (q *queue) remove(t *turn) {
 	if t.session != nil {
 		t.session.waiting--
 	}
+	if t.queued.Equal(q.oldest) {
+		q.oldest = time.Time{}
+		for _, w := range q.turns {
+			q.oldest = earlier(q.oldest, w.queued)
+		}
+	}
 }
 
 // position counts from 1; 0 when t does not wait.
 func (q *queue) position(t *turn) int { return slices.Index(q.turns, t) + 1 }
-
-// oldest is when the turn that has waited longest came, zero when none waits.
-func (q *queue) oldest() time.Time {
-	var first time.Time
-	for _, t := range q.turns {
-		if first.IsZero() || t.queued.Before(first) {
-			first = t.queued
-		}
-	}
-	return first
-}
 
 // sort restores the order after ranks have changed.
 func (q *queue) sort() {

@@ -1,15 +1,20 @@
 package placement
 
-import "time"
+import (
+	"cmp"
+	"slices"
+	"time"
+)
 
 // residentSet is the set of conversations whose KV an engine is meant to keep.
 // Only their turns are sent without asking for room.
 type residentSet struct {
 	sessions []*session
-	foot     int           // tokens of all of them, shared prefixes not counted
-	roots    map[*root]int // shared prefixes in use, by number of residents
+	foot     int // tokens of all of them, shared prefixes not counted
+	roots    []rootUse
 
-	// what they weigh now, see weigh
+	// what they weighed when last looked at, see weigh; additions since then
+	// are counted in full, removals not yet
 	weighedAt  time.Time
 	stale      bool
 	occupied   float64
@@ -18,14 +23,32 @@ type residentSet struct {
 	firm       int
 }
 
+// rootUse counts the residents with one shared prefix. A replica has a handful
+// of them, one for each kind of agent.
+type rootUse struct {
+	root      *root
+	residents int
+}
+
+// useRoot changes the number of residents with rt by n.
+func (rs *residentSet) useRoot(rt *root, n int) {
+	i := slices.IndexFunc(rs.roots, func(u rootUse) bool { return u.root == rt })
+	if i < 0 {
+		rs.roots = append(rs.roots, rootUse{rt, n})
+		return
+	}
+	if rs.roots[i].residents += n; rs.roots[i].residents == 0 {
+		rs.roots = slices.Delete(rs.roots, i, i+1)
+	}
+}
+
 func (rs *residentSet) add(r *replica, s *session, foot int) {
 	s.resident, s.resIndex, s.resFoot, s.resRoot = r, len(rs.sessions), foot, s.root
 	rs.sessions = append(rs.sessions, s)
 	rs.foot += foot
-	if rs.roots == nil {
-		rs.roots = map[*root]int{}
-	}
-	rs.roots[s.root]++
+	rs.useRoot(s.root, 1)
+	rs.occupied += float64(foot)
+	rs.firm++
 	rs.stale = true
 }
 
@@ -36,9 +59,7 @@ func (rs *residentSet) remove(s *session) {
 	rs.sessions[last] = nil
 	rs.sessions = rs.sessions[:last]
 	rs.foot -= s.resFoot
-	if rs.roots[s.resRoot]--; rs.roots[s.resRoot] <= 0 {
-		delete(rs.roots, s.resRoot)
-	}
+	rs.useRoot(s.resRoot, -1)
 	s.resident, s.resFoot, s.resRoot = nil, 0, nil
 	rs.stale = true
 }
@@ -46,6 +67,7 @@ func (rs *residentSet) remove(s *session) {
 // resize gives s another footprint.
 func (rs *residentSet) resize(s *session, foot int) {
 	rs.foot += foot - s.resFoot
+	rs.occupied += float64(foot - s.resFoot)
 	s.resFoot = foot
 	rs.stale = true
 }
@@ -59,12 +81,13 @@ func (rs *residentSet) clear() {
 // shared is the tokens of the shared prefixes of the residents and of one more.
 func (rs *residentSet) shared(more *root) int {
 	n := 0
-	for rt := range rs.roots {
-		if rt != nil {
-			n += rt.tokens
+	for _, u := range rs.roots {
+		if u.root == more {
+			more = nil
 		}
+		n += u.root.tokens
 	}
-	if more != nil && rs.roots[more] == 0 {
+	if more != nil {
 		n += more.tokens
 	}
 	return n
@@ -115,7 +138,7 @@ func (a *admission) weight(s *session, horizon time.Duration, now time.Time) flo
 	if s.inflight > 0 || s.waiting > 0 || s.endedAt.IsZero() {
 		return 1
 	}
-	return a.gaps[s.finish].returns(now.Sub(s.endedAt), horizon)
+	return a.gaps[s.finish].returns(s.endedAt, now, horizon)
 }
 
 // horizonShare scales the time that one slot is worth holding: the seconds of
@@ -139,17 +162,17 @@ func (a *admission) horizon(r *replica) time.Duration {
 // at once, or after those likely gone have been released; soon, if it would do
 // so without those that are undecided.
 func (a *admission) room(p *Placer, r *replica, foot int, rt *root, now time.Time) (fits, soon bool) {
-	c := r.capacity()
-	if c == 0 {
+	if r.capacity() == 0 {
 		return true, true // unknown: nothing to hold back for
 	}
-	free := r.safety.share()*float64(c) - float64(r.res.shared(rt)+r.loose)
+	free := r.handedOut(rt)
 	if float64(r.res.foot+foot) <= free {
 		return true, true // whoever they are, all fit
 	}
 	age := now.Sub(r.res.weighedAt)
-	if r.res.stale || (r.res.undecided > 0 && age >= settle) || (age >= weighEvery && a.weighings > 0) {
-		a.weighings--
+	old := r.res.stale || age >= weighEvery || (r.res.undecided > 0 && age >= settle)
+	if old && a.weighings > 0 {
+		a.weighings -= len(r.res.sessions)
 		a.weigh(p, r, now)
 	}
 	if r.res.firm == 0 && r.held == 0 {
@@ -162,37 +185,51 @@ func (a *admission) room(p *Placer, r *replica, foot int, rt *root, now time.Tim
 // makeRoom releases the residents of r that are likely gone, least likely to
 // return first, until foot more tokens fit.
 func (a *admission) makeRoom(p *Placer, r *replica, foot int, rt *root, now time.Time) {
-	c := r.capacity()
-	if c == 0 {
+	if r.capacity() == 0 {
 		return
 	}
-	free := r.safety.share()*float64(c) - float64(r.res.shared(rt)+r.loose)
-	if float64(r.res.foot+foot) <= free {
-		return
-	}
-	horizon := a.horizon(r)
-	a.weigh(p, r, now)
-	for r.res.occupied+float64(foot) > free {
-		s, w := a.leastLikely(r, horizon, now)
-		if s == nil || w >= likelyGone {
-			return
-		}
-		r.res.occupied -= w * float64(s.resFoot)
-		r.res.remove(s)
+	free := r.handedOut(rt) - float64(foot)
+	if float64(r.res.foot) > free {
+		a.releaseUntil(p, r, free, likelyGone, now)
 	}
 }
 
-// leastLikely is the idle resident of r with the smallest weight, the one
-// admitted latest among equals.
-func (a *admission) leastLikely(r *replica, horizon time.Duration, now time.Time) (least *session, weight float64) {
+// handedOut is the room, in tokens, for r's residents, with the shared prefix
+// of one more.
+func (r *replica) handedOut(more *root) float64 {
+	return r.safety.share()*float64(r.capacity()) - float64(r.res.shared(more)+r.loose)
+}
+
+// releaseUntil releases idle residents with a weight below limit, least likely
+// to return first and among equals the one admitted latest, until the others
+// need at most free tokens.
+func (a *admission) releaseUntil(p *Placer, r *replica, free, limit float64, now time.Time) {
+	horizon := a.horizon(r)
+	a.weigh(p, r, now)
+	if r.res.occupied <= free {
+		return
+	}
+	a.idle = a.idle[:0]
 	for i := len(r.res.sessions) - 1; i >= 0; i-- {
-		s := r.res.sessions[i]
-		if s.busy() {
-			continue
-		}
-		if w := a.weight(s, horizon, now); least == nil || w < weight {
-			least, weight = s, w
+		if s := r.res.sessions[i]; !s.busy() {
+			if w := a.weight(s, horizon, now); w < limit {
+				a.idle = append(a.idle, weighed{s, w})
+			}
 		}
 	}
-	return least, weight
+	slices.SortStableFunc(a.idle, func(x, y weighed) int { return cmp.Compare(x.weight, y.weight) })
+	for _, v := range a.idle {
+		if r.res.occupied <= free || len(r.res.sessions) == 1 {
+			break
+		}
+		r.res.occupied -= v.weight * float64(v.session.resFoot)
+		r.res.remove(v.session)
+	}
+	clear(a.idle)
+}
+
+// weighed is an idle resident with its weight.
+type weighed struct {
+	session *session
+	weight  float64
 }

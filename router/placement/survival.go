@@ -37,58 +37,97 @@ const gapHorizon = 60 * time.Second
 const gapSamples = 300
 
 // gaps is the distribution of idle times between the turns of a conversation,
-// learned from the latest ones.
+// learned from the latest ones. Conversations that are away right now count as
+// well, as far as they have come: that somebody has been away for 10 s speaks
+// against a return between 0 and 10 s long before it is known whether it ever
+// returns (as in a Kaplan-Meier estimate).
 type gaps struct {
 	ring   []float64 // seconds, in order of learning; +Inf: did not come back
 	next   int
 	sorted []float64
+	away   []endedTurn // in order of their end
+}
+
+// endedTurn is the end of a turn whose conversation has not come back.
+type endedTurn struct {
+	session *session
+	at      time.Time
 }
 
 // priorGaps starts the distribution: of the gaps of one agent 86 % are under
 // 1 s and 95 % under 10 s (vllm-project/router issue 285). A few samples only,
 // so that a load's own gaps soon decide.
 func priorGaps() []float64 {
-	return []float64{0.1, 0.1, 0.2, 0.2, 0.3, 0.3, 0.4, 0.5, 0.5, 0.6, 0.7, 0.8, 0.8, 0.9, 0.9, 1, 1, 3, 8, 30}
+	return []float64{
+		0.1, 0.1, 0.2, 0.2, 0.3, 0.3, 0.4, 0.5, 0.5, 0.6, 0.7, 0.8, 0.8, 0.9, 0.9, 1, 1, 3, 8, math.Inf(1),
+	}
 }
 
 func newGaps() gaps {
 	return gaps{ring: priorGaps(), sorted: priorGaps()}
 }
 
-func (g *gaps) learn(gap time.Duration, returned bool) {
-	v := gap.Seconds()
-	if !returned {
-		v = math.Inf(1)
+// leave notes the end of a turn.
+func (g *gaps) leave(s *session, at time.Time) {
+	g.away = append(g.away, endedTurn{s, at})
+}
+
+// back learns the gap of a conversation that returns.
+func (g *gaps) back(s *session, now time.Time) {
+	i, _ := slices.BinarySearchFunc(g.away, s.endedAt, func(e endedTurn, at time.Time) int { return e.at.Compare(at) })
+	for ; i < len(g.away) && g.away[i].at.Equal(s.endedAt); i++ {
+		if g.away[i].session == s {
+			g.away = slices.Delete(g.away, i, i+1)
+			g.learn(now.Sub(s.endedAt).Seconds())
+			return
+		}
 	}
+}
+
+// lose takes a conversation that has been away beyond the horizon, nil when
+// there is none.
+func (g *gaps) lose(now time.Time) *session {
+	if len(g.away) == 0 || now.Sub(g.away[0].at) < gapHorizon {
+		return nil
+	}
+	s := g.away[0].session
+	g.away = g.away[1:]
+	g.learn(math.Inf(1))
+	return s
+}
+
+func (g *gaps) learn(seconds float64) {
 	if len(g.ring) < gapSamples {
-		g.ring = append(g.ring, v)
+		g.ring = append(g.ring, seconds)
 	} else {
 		old := g.ring[g.next]
-		g.ring[g.next] = v
+		g.ring[g.next] = seconds
 		g.next = (g.next + 1) % gapSamples
 		i, _ := slices.BinarySearch(g.sorted, old)
 		g.sorted = slices.Delete(g.sorted, i, i+1)
 	}
-	i, _ := slices.BinarySearch(g.sorted, v)
-	g.sorted = slices.Insert(g.sorted, i, v)
+	i, _ := slices.BinarySearch(g.sorted, seconds)
+	g.sorted = slices.Insert(g.sorted, i, seconds)
 }
 
-// returns is the probability that a conversation idle for t comes back within
-// the next more: P(gap <= t+more | gap >= t). Beyond all experience it is 0.
-func (g *gaps) returns(t, more time.Duration) float64 {
+// returns is the probability that a conversation whose turn ended at end comes
+// back within the next more: P(gap <= t+more | gap >= t). Beyond all experience
+// it is 0.
+func (g *gaps) returns(end, now time.Time, more time.Duration) float64 {
+	t := now.Sub(end)
 	gone := g.shorter(t)
-	left := len(g.sorted) - gone
-	if left == 0 {
+	// One nanosecond makes "up to and including" of "shorter than".
+	within := g.shorter(t+more+1) - gone
+	if within == 0 {
 		return 0
 	}
-	// One nanosecond makes "up to and including" of "shorter than".
-	return float64(g.shorter(t+more+1)-gone) / float64(left)
+	longer, _ := slices.BinarySearchFunc(g.away, end.Add(-more), func(e endedTurn, at time.Time) int { return e.at.Compare(at) })
+	return float64(within) / float64(len(g.sorted)-gone+longer)
 }
 
-// everReturns is the probability that a conversation idle for t comes back
-// before the horizon.
-func (g *gaps) everReturns(t time.Duration) float64 {
-	return g.returns(t, max(gapHorizon-t, 0))
+// everReturns is the probability that it comes back before the horizon.
+func (g *gaps) everReturns(end, now time.Time) float64 {
+	return g.returns(end, now, max(gapHorizon-now.Sub(end), 0))
 }
 
 // shorter counts samples below t. A gap of exactly t does not count: at the
