@@ -199,9 +199,9 @@ func (a *admission) reason(t *turn, r *replica, now time.Time) Reason {
 // there.
 func (a *admission) stay(p *Placer, t *turn, home *replica, now time.Time) choice {
 	if home.held >= SpillLimit(p.cfg.SpillLimit, home.MaxNumSeqs) {
-		here := a.cost(p, t, home, now)
+		here := a.cost(p, t, home)
 		away := a.cheapest(p, t, p.open(t, now), now, func(r *replica) bool { return r.held < home.held })
-		if away != nil && (home.full() || a.cost(p, t, away, now) < here) {
+		if away != nil && (home.full() || a.cost(p, t, away)+a.evictionCost(p, t, away, now) < here) {
 			return choice{to: away, reason: ReasonSpill}
 		}
 	}
@@ -227,7 +227,11 @@ func (a *admission) cheapest(p *Placer, t *turn, set []*replica, now time.Time, 
 		if !fits(r) {
 			continue
 		}
-		c := a.cost(p, t, r, now)
+		c := a.cost(p, t, r)
+		if best != nil && c >= bestCost+nearCost {
+			continue // evictions can only make it worse
+		}
+		c += a.evictionCost(p, t, r, now)
 		near := best != nil && c < bestCost+nearCost && c > bestCost-nearCost
 		if best == nil || (near && p.loadOf(r, now).less(p.loadOf(best, now))) || (!near && c < bestCost) {
 			best, bestCost = r, c
@@ -240,16 +244,21 @@ func (a *admission) cheapest(p *Placer, t *turn, set []*replica, now time.Time, 
 // than the error of any of their parts.
 const nearCost = 0.05
 
-// cost is the expected delay, in seconds, that placing t on r causes: to t
-// itself and to those that it shares the engine with or evicts.
-func (a *admission) cost(p *Placer, t *turn, r *replica, now time.Time) float64 {
-	cached := p.cachedOn(t, r)
-	work := float64(r.prefill + t.prompt - cached)
+// cost is the expected delay, in seconds, that placing t on r causes to t itself
+// and to those that it shares the engine with.
+func (a *admission) cost(p *Placer, t *turn, r *replica) float64 {
+	work := float64(r.prefill + t.prompt - p.cachedOn(t, r))
+	return work/r.rate.tokensPerSecond() + heldCost*float64(r.held)
+}
+
+// evictionCost is the expected delay, in seconds, for those whose cache t would
+// push out of r.
+func (a *admission) evictionCost(p *Placer, t *turn, r *replica, now time.Time) float64 {
 	evicted := 0.0
-	r.cache.dropped(t.prompt-cached, evictionLook, func(h *holding, tokens int) {
+	r.cache.dropped(t.prompt-p.cachedOn(t, r), evictionLook, func(h *holding, tokens int) {
 		evicted += float64(tokens) * a.wanted(h, now)
 	})
-	return (work+evicted)/r.rate.tokensPerSecond() + heldCost*float64(r.held)
+	return evicted / r.rate.tokensPerSecond()
 }
 
 // wanted is the probability that what h holds is asked for again.

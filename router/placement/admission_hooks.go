@@ -31,7 +31,6 @@ func (a *admission) dispatched(p *Placer, t *turn, now time.Time) {
 	}
 	if old := s.resident; old != nil {
 		if old == r {
-			r.res.stale = true
 			t.history = min(s.lastTokens, t.prompt)
 			return
 		}
@@ -60,6 +59,7 @@ func (a *admission) finished(p *Placer, t *turn, o Outcome, now time.Time) {
 		return
 	}
 	r.res.resize(s, a.foot(p, s, s.tokens))
+	a.judge(r, &r.res.members[s.resIndex], a.horizon(r), now)
 	a.observe(p, t, o)
 	a.rotate(p, r, s, now)
 	a.shed(p, r, now)
@@ -84,10 +84,10 @@ func (a *admission) shed(p *Placer, r *replica, now time.Time) {
 	if r.capacity() == 0 {
 		return
 	}
-	free := r.handedOut(nil) + (growthReserve-shedReserve)*p.growth*float64(len(r.res.sessions))
+	free := r.handedOut(nil) + (growthReserve-shedReserve)*p.growth*float64(len(r.res.members))
 	if float64(r.res.foot) > free {
 		const anyWeight = 2
-		a.releaseUntil(p, r, free, anyWeight, now)
+		a.releaseUntil(r, free, anyWeight, now)
 	}
 }
 

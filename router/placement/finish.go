@@ -42,6 +42,7 @@ func (p *Placer) release(t *turn, o Outcome, now time.Time) {
 		s.inflight--
 		p.sessions.touch(s, now)
 		s.endedAt, s.finish = now, classOf(o.FinishClass)
+		s.noteBusy()
 		if good {
 			p.resize(t, o)
 		}

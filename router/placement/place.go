@@ -200,6 +200,7 @@ func (p *Placer) settle(t *turn, now time.Time) (rehomed bool) {
 	s, r := t.session, t.replica
 	s.turns++
 	s.inflight++
+	s.noteBusy()
 	p.sessions.touch(s, now)
 	s.leaveLedger()
 	if s.tokens = max(s.tokens, t.prompt); t.Fresh {

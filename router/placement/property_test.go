@@ -222,9 +222,10 @@ func (m *program) checkClean() {
 			m.t.Fatalf("%s: cache of %d says %d, holds %d", v.ID, r.cache.capacity, r.cache.used, sum)
 		}
 		foot := 0
-		for i, s := range r.res.sessions {
-			foot += s.resFoot
-			if s.resident != r || s.resIndex != i {
+		for i, member := range r.res.members {
+			foot += member.foot
+			s := member.session
+			if s.resident != r || s.resIndex != i || member.busy != (s.busy() || s.endedAt.IsZero()) {
 				m.t.Fatalf("%s: resident set and sessions disagree", v.ID)
 			}
 		}

@@ -31,6 +31,7 @@ func (q *queue) push(t *turn) {
 	q.oldest = earlier(q.oldest, t.queued)
 	if t.session != nil {
 		t.session.waiting++
+		t.session.noteBusy()
 	}
 }
 
@@ -42,6 +43,7 @@ func (q *queue) remove(t *turn) {
 	q.turns = slices.Delete(q.turns, i, i+1)
 	if t.session != nil {
 		t.session.waiting--
+		t.session.noteBusy()
 	}
 	if t.queued.Equal(q.oldest) {
 		q.oldest = time.Time{}

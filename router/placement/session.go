@@ -37,8 +37,6 @@ type session struct {
 	holdings []*holding // believed cache contents, one per replica
 	resident *replica   // admission: whose resident set it is in
 	resIndex int        // place in that set
-	resFoot  int        // tokens it is counted with there
-	resRoot  *root      // shared prefix it is counted with there
 	missed   bool       // admission: history was edited, expect less
 
 	// table links: newest first, in the active or the dormant list
@@ -69,6 +67,13 @@ func (s *session) away() bool {
 
 // busy reports that s may not be forgotten.
 func (s *session) busy() bool { return s.inflight > 0 || s.waiting > 0 }
+
+// noteBusy tells the resident set of a change of inflight, waiting or endedAt.
+func (s *session) noteBusy() {
+	if s.resident != nil {
+		s.resident.res.update(s)
+	}
+}
 
 // foot is what s alone takes of a cache: its tokens without the prefix that it
 // shares with others.

@@ -114,7 +114,7 @@ func (p *Placer) viewReplica(r *replica) ReplicaView {
 		Sticky: r.homed, Active: r.active, Spilled: r.spilled,
 		SessionTokens: r.activeTokens, CachedTokens: r.cache.used,
 		ResidentTokens: r.res.foot, CapacityTokens: r.capacity(),
-		Residents: len(r.res.sessions), Share: r.safety.share(),
+		Residents: len(r.res.members), Share: r.safety.share(),
 		PrefillTokens: r.prefill, Placed: r.placed,
 	}
 	if r.rate.samples > 0 {
