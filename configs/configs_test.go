@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -185,4 +186,18 @@ func FuzzCheckKeys(f *testing.F) {
 	f.Add([]byte("a: &x [*x]\n"))
 	f.Add([]byte("engine: {vllm: [1]}\n"))
 	f.Fuzz(func(_ *testing.T, content []byte) { _ = checkKeys("f", content) })
+}
+
+func TestPlainIsWhatAFileHolds(t *testing.T) {
+	models := []Model{{Alias: "qwen3-4b", DP: 2, GPUs: []int{0, 1}, Args: []string{"--x"}}}
+	want := []any{map[string]any{"alias": "qwen3-4b", "dp": 2, "gpus": []any{0, 1}, "args": []any{"--x"}}}
+	if got := Plain(models); !reflect.DeepEqual(got, want) {
+		t.Errorf("models: %v, want %v", got, want)
+	}
+	if got := Plain(90 * time.Second); got != "1m30s" {
+		t.Errorf("duration: %v", got)
+	}
+	if got := Plain([]string(nil)); !reflect.DeepEqual(got, []any{}) {
+		t.Errorf("empty list: %v", got)
+	}
 }

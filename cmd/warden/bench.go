@@ -28,7 +28,7 @@ type benchFlags struct {
 func (a *app) benchCommand() *cobra.Command {
 	var f benchFlags
 	cmd := &cobra.Command{
-		Use: "bench", Short: "Measure agent sessions, affinity off against on", Args: cobra.NoArgs,
+		Use: "bench", Short: "Measure agent sessions, affinity off against on", Args: noArgs,
 		Long: `Plays synthetic agent sessions in a closed loop: a shared system prompt, a
 first message of its own, five more turns, each resending the conversation.
 Without --url it measures the running warden; --compare measures it with

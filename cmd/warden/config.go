@@ -1,9 +1,11 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -23,21 +25,44 @@ func (a *app) loadConfig(flags map[string]any) (configs.Loaded, error) {
 		Files: configFiles(), Required: a.flags.config, LookupEnv: os.LookupEnv, Flags: flags,
 	})
 	if err != nil {
-		return loaded, fail(exitConfig, err, "`warden config validate` checks a file; configs/warden.example.yaml shows every key")
+		return loaded, fail(exitConfig, err, "`warden config example` prints every key with its default")
 	}
 	return loaded, nil
 }
 
 func (a *app) configCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "config", Short: "Show or check the configuration", Args: cobra.NoArgs}
+	cmd := &cobra.Command{
+		Use: "config", Short: "Show or check the configuration", Args: onlyCommands,
+		Example: "  warden config show --origin\n  warden config validate warden.yaml\n  warden config example > warden.yaml",
+	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
-	cmd.AddCommand(a.configShow(), a.configValidate())
+	cmd.AddCommand(a.configShow(), a.configValidate(),
+		a.configFile("example", "warden.yaml", "Print a file with every key, its default and what it does", configs.Example()),
+		a.configFile("schema", "warden.schema.json", "Print the JSON schema of the file, for editors", configs.Schema()))
 	return cmd
+}
+
+// dotted is a key the way people write it: engine.vllm.
+func dotted(key string) string { return strings.ReplaceAll(key, configs.Separator, ".") }
+
+// valueText is one value on one line: "-" when empty, lists as they may stand
+// in the file.
+func valueText(v any) (string, error) {
+	switch v := configs.Plain(v).(type) {
+	case string:
+		if v == "" {
+			return "-", nil
+		}
+		return v, nil
+	default:
+		raw, err := json.Marshal(v)
+		return string(raw), err
+	}
 }
 
 func (a *app) configShow() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "show", Short: "Print every key, its value and where that came from", Args: cobra.NoArgs,
+		Use: "show", Short: "Print every key, its value and where that came from", Args: noArgs,
 		Example: "  warden config show --origin",
 	}
 	origin := cmd.Flags().Bool("origin", false, "also print where each value came from")
@@ -50,17 +75,20 @@ func (a *app) configShow() *cobra.Command {
 		if *asJSON {
 			rows := map[string]any{}
 			for _, v := range loaded.Config.Values() {
-				rows[v.Key] = map[string]any{"value": v.Value, "origin": loaded.Origin[v.Key]}
+				rows[dotted(v.Key)] = map[string]any{"value": configs.Plain(v.Value), "origin": loaded.Origin[v.Key]}
 			}
 			return a.printJSON(rows)
 		}
 		tw := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
 		for _, v := range loaded.Config.Values() {
-			fmt.Fprintf(tw, "%s\t%v", v.Key, v.Value)
-			if *origin {
-				fmt.Fprintf(tw, "\t%s", loaded.Origin[v.Key])
+			text, err := valueText(v.Value)
+			if err != nil {
+				return err
 			}
-			fmt.Fprintln(tw)
+			if *origin {
+				text = loaded.Origin[v.Key] + "\t" + text
+			}
+			fmt.Fprintf(tw, "%s\t%s\n", dotted(v.Key), text)
 		}
 		return tw.Flush()
 	}
@@ -69,7 +97,7 @@ func (a *app) configShow() *cobra.Command {
 
 func (a *app) configValidate() *cobra.Command {
 	return &cobra.Command{
-		Use: "validate [FILE]", Short: "Check a configuration file", Args: cobra.MaximumNArgs(1),
+		Use: "validate [FILE]", Short: "Check a configuration file", Args: argCount(0, 1),
 		Example: "  warden config validate warden.yaml",
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 1 {
@@ -89,6 +117,17 @@ func (a *app) configValidate() *cobra.Command {
 				fmt.Fprintf(a.out, "%s: ok\n", f)
 			}
 			return nil
+		},
+	}
+}
+
+// configFile prints one of the files that come with warden.
+func (a *app) configFile(name, file, short string, content []byte) *cobra.Command {
+	return &cobra.Command{
+		Use: name, Short: short, Args: noArgs, Example: "  warden config " + name + " > " + file,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := a.out.Write(content)
+			return err
 		},
 	}
 }

@@ -11,7 +11,7 @@ import (
 // docsCommand writes the manual pages; it is for packagers, hence hidden.
 func (a *app) docsCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "docs DIR", Short: "Write the manual pages into a folder", Hidden: true, Args: cobra.ExactArgs(1),
+		Use: "docs DIR", Short: "Write the manual pages into a folder", Hidden: true, Args: argCount(1, 1, "DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
 				return err

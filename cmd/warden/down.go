@@ -14,12 +14,12 @@ import (
 
 func (a *app) downCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "down", Short: "Stop the replicas and the warden", Args: cobra.NoArgs,
+		Use: "down", Short: "Stop the replicas and the warden", Args: noArgs,
 		Long: `Lets held requests finish, stops every engine and waits until no process is
 left. Engines whose warden is gone are ended as well.`,
 		Example: "  warden down\n  warden down --now",
 	}
-	drain := cmd.Flags().Duration("drain", 0, "time for held requests, default what `up` was given")
+	drain := cmd.Flags().Duration("drain", 0, "longest `TIME` for held requests, default what up was given")
 	now := cmd.Flags().Bool("now", false, "do not wait for held requests")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *drain < 0 {

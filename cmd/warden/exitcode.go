@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -72,7 +71,7 @@ func usageError(cmd *cobra.Command, err error) error { return &wrongUse{error: e
 var errForced = errors.New("killed on the second signal")
 
 // report prints err for a person and returns the exit code.
-func (a *app) report(cmd *cobra.Command, err error) int {
+func (a *app) report(err error) int {
 	if err == nil {
 		return exitOK
 	}
@@ -90,9 +89,7 @@ func (a *app) report(cmd *cobra.Command, err error) int {
 	}
 	var use *wrongUse
 	if errors.As(err, &use) {
-		fmt.Fprintf(a.err, "\n%s", use.cmd.UsageString())
-	} else if isUnknownCommand(err) {
-		fmt.Fprintf(a.err, "\n%s", cmd.UsageString())
+		_ = writeUsage(a.err, use.cmd)
 	}
 	return code
 }
@@ -120,14 +117,8 @@ func codeOf(err error) int {
 	case errors.Is(err, context.Canceled):
 		return exitOK
 	}
-	if isUnknownCommand(err) {
-		return exitUsage
-	}
 	return exitFailed
 }
-
-// isUnknownCommand: cobra reports it as a plain error.
-func isUnknownCommand(err error) bool { return strings.HasPrefix(err.Error(), "unknown command") }
 
 func hintOf(err error) string {
 	var hinter interface{ Hint() string }

@@ -23,8 +23,8 @@ func (a *app) logsCommand() *cobra.Command {
 	}
 	cmd.ValidArgsFunction = a.completeReplicas
 	follow := cmd.Flags().BoolP("follow", "f", false, "go on as lines come")
-	tail := cmd.Flags().IntP("lines", "n", 100, "at most this many lines of each replica; 0 for all")
-	since := cmd.Flags().Duration("since", 0, "only lines of the last DURATION")
+	tail := cmd.Flags().IntP("lines", "n", 100, "at most `N` lines of each replica; 0 for all")
+	since := cmd.Flags().Duration("since", 0, "only lines of the last `TIME`, such as 10m")
 	previous := cmd.Flags().Bool("previous", false, "the run before the last restart")
 	cmd.RunE = func(cmd *cobra.Command, ids []string) error {
 		ctx, stop := interruptible(cmd.Context())
@@ -77,7 +77,7 @@ func (a *app) eventsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "events", Short: "Print what happens, as it happens",
 		Example: "  warden events\n  warden events --json | jq .kind",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 	}
 	asJSON := cmd.Flags().Bool("json", false, "one JSON object a line")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

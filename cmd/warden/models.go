@@ -17,7 +17,7 @@ import (
 
 func (a *app) modelsCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "models", Short: "List the short names of models", Args: cobra.NoArgs,
+		Use: "models", Short: "List the short names of models", Args: noArgs,
 		Long: `Lists the short names that --model takes. Your own go under "catalogue" in a
 configuration file; any other name with "/" is taken as a repository.`,
 		Example: "  warden models\n  warden models --json",
@@ -111,7 +111,7 @@ func (a *app) detect(ctx context.Context) (gpu.Inventory, error) {
 
 func (a *app) gpusCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "gpus", Short: "List the GPUs and who uses them", Args: cobra.NoArgs,
+		Use: "gpus", Short: "List the GPUs and who uses them", Args: noArgs,
 		Example: "  warden gpus\n  warden gpus --json",
 	}
 	asJSON := cmd.Flags().Bool("json", false, "print JSON")

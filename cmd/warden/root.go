@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -36,8 +38,7 @@ func Main(args []string, in io.Reader, out, errOut io.Writer) int {
 	a := &app{in: in, out: out, err: errOut}
 	root := a.root()
 	root.SetArgs(args)
-	cmd, err := root.ExecuteContextC(context.Background())
-	return a.report(cmd, err)
+	return a.report(root.ExecuteContext(context.Background()))
 }
 
 func (a *app) root() *cobra.Command {
@@ -49,23 +50,26 @@ func (a *app) root() *cobra.Command {
   warden affinity off qwen3-4b        # live`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
+		Args:          onlyCommands,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return a.checkGlobals(cmd) }
 	root.SetIn(a.in)
 	root.SetOut(a.out)
 	root.SetErr(a.err)
+	setHelp(root)
+	cobra.EnableCommandSorting = false // the order below is from first used to last
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError(cmd, err) })
 	pf := root.PersistentFlags()
-	pf.StringVar(&a.flags.config, "config", os.Getenv("WARDEN_CONFIG"), "configuration file `PATH` (default ./warden.yaml, then the user's, then /etc/warden) [WARDEN_CONFIG]")
-	pf.StringVar(&a.flags.name, "name", "", "which warden of this user, default \"default\" [WARDEN_NAME]")
-	pf.StringVar(&a.flags.color, "color", "auto", "colours: always, never or auto (NO_COLOR is honoured)")
-	pf.StringVar(&a.flags.theme, "theme", "auto", "colours on a dark or light background: auto, dark, light")
+	pf.StringVar(&a.flags.config, "config", os.Getenv("WARDEN_CONFIG"), "`PATH` configuration file, over ./warden.yaml, the user's, /etc/warden's [WARDEN_CONFIG]")
+	pf.StringVar(&a.flags.name, "name", "", "`NAME` one of several wardens of this user [WARDEN_NAME] (default default)")
+	pf.StringVar(&a.flags.color, "color", "auto", "`WHEN` when to use colours: always, never or auto")
+	pf.StringVar(&a.flags.theme, "theme", "auto", "`SHADE` the background: auto, dark or light")
 	root.AddGroup(
-		&cobra.Group{ID: "run", Title: "Run:"},
-		&cobra.Group{ID: "watch", Title: "Watch:"},
-		&cobra.Group{ID: "steer", Title: "Steer:"},
-		&cobra.Group{ID: "setup", Title: "Prepare:"},
+		&cobra.Group{ID: "run", Title: "Run"},
+		&cobra.Group{ID: "watch", Title: "Watch"},
+		&cobra.Group{ID: "steer", Title: "Steer"},
+		&cobra.Group{ID: "setup", Title: "Prepare"},
 	)
 	grouped := func(id string, cmds ...*cobra.Command) {
 		for _, c := range cmds {
@@ -77,8 +81,10 @@ func (a *app) root() *cobra.Command {
 	grouped("run", a.upCommand(), a.downCommand(), a.benchCommand())
 	grouped("watch", a.statusCommand(), a.topCommand(), a.logsCommand(), a.eventsCommand())
 	grouped("steer", a.affinityCommand(), a.spillCommand(), a.restartCommand(), a.drainCommand(), a.undrainCommand(), a.killCommand(), a.retryCommand())
-	grouped("setup", a.setupCommand(), a.modelsCommand(), a.gpusCommand(), a.configCommand(), a.versionCommand())
+	grouped("setup", a.setupCommand(), a.modelsCommand(), a.gpusCommand(), a.configCommand(), a.completionCommand(), a.versionCommand())
 	root.AddCommand(exitCodesTopic(), a.docsCommand())
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetHelpCommandGroupID("setup")
 	return root
 }
 
@@ -98,6 +104,17 @@ func wrapArgs(cmd *cobra.Command) {
 		}
 		return nil
 	}
+}
+
+// checkGlobals refuses values that a command would only meet when it draws.
+func (a *app) checkGlobals(cmd *cobra.Command) error {
+	if !slices.Contains([]string{"always", "never", "auto"}, a.flags.color) {
+		return usageError(cmd, fmt.Errorf("--color %q is not one of always, never, auto", a.flags.color))
+	}
+	if _, err := tui.NamedTheme(a.flags.theme, false); err != nil {
+		return usageError(cmd, fmt.Errorf("--theme: %w", err))
+	}
+	return nil
 }
 
 // theme is the alphabet and the colours for one stream.

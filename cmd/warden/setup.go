@@ -13,17 +13,17 @@ import (
 func (a *app) setupCommand() *cobra.Command {
 	var o setup.Options
 	cmd := &cobra.Command{
-		Use: "setup", Short: "Install vLLM for warden, in an environment of its own", Args: cobra.NoArgs,
+		Use: "setup", Short: "Install vLLM for warden, in an environment of its own", Args: noArgs,
 		Long: `Makes a Python environment that holds vLLM and that only warden uses. It may be
 interrupted and repeated; it goes on where it stopped. With --device cpu it
 installs vLLM's CPU build, to try real engines without a GPU.`,
 		Example: "  warden setup\n  warden setup --device cpu && warden up --device cpu --model tiny --dp 2",
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&o.Device, "device", setup.CUDA, "cuda or cpu")
-	fl.StringVar(&o.Version, "version", setup.DefaultVersion, "vLLM version")
-	fl.StringVar(&o.Python, "python", "", "Python interpreter, default the best on PATH")
-	fl.StringVar(&o.Dir, "dir", managedDir(), "where environments are kept")
+	fl.StringVar(&o.Device, "device", setup.CUDA, "`DEVICE` engines run on: cuda or cpu")
+	fl.StringVar(&o.Version, "version", setup.DefaultVersion, "vLLM `VERSION`")
+	fl.StringVar(&o.Python, "python", "", "Python interpreter `PATH`, default the best on PATH")
+	fl.StringVar(&o.Dir, "dir", managedDir(), "`DIR` where environments are kept")
 	fl.BoolVar(&o.Fresh, "fresh", false, "throw an existing environment away first")
 	verbose := fl.BoolP("verbose", "v", false, "print what the installer prints")
 	asJSON := fl.Bool("json", false, "print the result as JSON")

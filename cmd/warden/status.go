@@ -19,10 +19,10 @@ func (a *app) statusCommand() *cobra.Command {
 		Use: "status", Aliases: []string{"ps"}, Short: "Print each replica once",
 		Long:    "Prints one line per replica. The exit code is 0 only if every replica is ready.",
 		Example: "  warden status\n  warden status -o wide\n  warden status --json",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 	}
 	asJSON := cmd.Flags().Bool("json", false, "print JSON (base units, stable names)")
-	output := cmd.Flags().StringP("output", "o", "", "wide: more columns")
+	output := cmd.Flags().StringP("output", "o", "", "`FORM` wide (more columns) or json")
 	quiet := cmd.Flags().BoolP("quiet", "q", false, "print replica names only")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *output != "" && *output != "wide" && *output != "json" {

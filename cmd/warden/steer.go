@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 
@@ -19,7 +20,7 @@ func (a *app) affinityCommand() *cobra.Command {
 restarting anything. Off places every request on the least loaded replica.
 Sessions stay known, so turning it on again finds their homes.`,
 		Example: "  warden affinity off qwen3-4b\n  warden affinity show",
-		Args:    cobra.RangeArgs(1, 2),
+		Args:    argCount(1, 2, "on, off or show"),
 	}
 	cmd.ValidArgsFunction = a.completeServed("on", "off", "show")
 	asJSON := cmd.Flags().Bool("json", false, "print JSON")
@@ -128,7 +129,7 @@ func (a *app) spillCommand() *cobra.Command {
 		Long: `Sets from how many requests in flight on a session's home a turn is served
 elsewhere. auto is a quarter of the engine's concurrent-sequence limit.`,
 		Example: "  warden spill 8 qwen3-4b\n  warden spill auto",
-		Args:    cobra.RangeArgs(1, 2),
+		Args:    argCount(1, 2, "a limit"),
 	}
 	cmd.ValidArgsFunction = a.completeServed("auto")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -184,12 +185,12 @@ func (a *app) replicaCommand(use, short string, action control.ReplicaAction) *c
 		minimum = 0
 	}
 	cmd := &cobra.Command{
-		Use: use, Short: short, Args: cobra.MinimumNArgs(minimum),
+		Use: use, Short: short, Args: argCount(minimum, math.MaxInt, "REPLICA"),
 		Example: "  warden " + string(action) + " r0",
 	}
 	cmd.ValidArgsFunction = a.completeReplicas
 	wait := cmd.Flags().Bool("wait", action == control.Restart, "wait until it is done")
-	timeout := cmd.Flags().Duration("timeout", 30*time.Minute, "how long to wait for each replica")
+	timeout := cmd.Flags().Duration("timeout", 30*time.Minute, "longest `TIME` to wait for each replica")
 	cmd.RunE = func(cmd *cobra.Command, ids []string) error {
 		return a.ask(cmd.Context(), func(ctx context.Context, c *control.Client) error {
 			if len(ids) == 0 {

@@ -14,7 +14,7 @@ import (
 
 func (a *app) topCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "top", Short: "Watch the replicas live", Args: cobra.NoArgs,
+		Use: "top", Short: "Watch the replicas live", Args: noArgs,
 		Example: "  warden top\n  warden top --once --ascii",
 	}
 	once := cmd.Flags().Bool("once", false, "print one picture and leave")

@@ -16,7 +16,7 @@ import (
 var version = "0.1.0-dev"
 
 func (a *app) versionCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "version", Short: "Print the version", Args: cobra.NoArgs, Example: "  warden version --json"}
+	cmd := &cobra.Command{Use: "version", Short: "Print the version", Args: noArgs, Example: "  warden version --json"}
 	asJSON := cmd.Flags().Bool("json", false, "print JSON")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		v := map[string]string{"version": version, "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH}

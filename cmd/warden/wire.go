@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/lm-warden/warden/cmd/internal/rates"
+	"github.com/lm-warden/warden/configs"
 	"github.com/lm-warden/warden/router"
 	"github.com/lm-warden/warden/router/placement"
 	"github.com/lm-warden/warden/supervisor"
@@ -44,6 +45,8 @@ func (d *daemon) newRouter() (*router.Router, error) {
 	for _, m := range d.models {
 		models = append(models, router.Model{
 			Alias: m.Alias, Repo: m.Repo, OwnedBy: ownedBy(m),
+			ExactStreams: m.ExactStreams, ExactErrors: m.ExactErrors,
+			FoldSystemTurns: m.SystemTurns == configs.SystemTurnsFold,
 			Placement: placement.Config{
 				Policy: m.Affinity, SpillLimit: m.spill, SessionTTL: d.cfg.SessionTTL,
 				MaxSessions: d.cfg.MaxSessions, MaxWait: d.cfg.MaxWait,

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// Help fits one screen: at most 40 lines a command, examples before flags, the
+// global flags in one line everywhere but at the root.
+
+// setHelp makes cmd and all below it print help in warden's form.
+func setHelp(cmd *cobra.Command) {
+	cmd.SetHelpFunc(func(cmd *cobra.Command, _ []string) { writeHelp(cmd.OutOrStdout(), cmd) })
+	cmd.SetUsageFunc(func(cmd *cobra.Command) error { return writeUsage(cmd.OutOrStderr(), cmd) })
+}
+
+func writeHelp(w io.Writer, cmd *cobra.Command) {
+	about := cmd.Long
+	if about == "" {
+		about = cmd.Short + "."
+	}
+	fmt.Fprintln(w, strings.TrimSpace(about))
+	if cmd.IsAdditionalHelpTopicCommand() {
+		return
+	}
+	fmt.Fprintf(w, "\nUsage: %s\n", useLine(cmd))
+	if cmd.Example != "" {
+		fmt.Fprintf(w, "\nExamples:\n%s\n", strings.TrimRight(cmd.Example, "\n"))
+	}
+	if cmd.HasAvailableSubCommands() {
+		fmt.Fprintln(w)
+		writeCommands(w, cmd)
+	}
+	own := cmd.LocalFlags()
+	title := "Flags:"
+	if !cmd.HasParent() {
+		title = "Flags of every command:"
+	}
+	if own.HasAvailableFlags() {
+		fmt.Fprintf(w, "\n%s\n%s", title, flagTexts(own))
+	}
+	if cmd.HasParent() {
+		fmt.Fprintf(w, "\nGlobal flags: %s (see `warden help`)\n", flagNames(cmd.InheritedFlags()))
+	} else {
+		fmt.Fprintln(w, "\n`warden help COMMAND` has its flags, `warden help exit-codes` the exit codes.")
+	}
+}
+
+// writeUsage is what wrong use prints behind its error: how it is meant, and
+// where the rest is.
+func writeUsage(w io.Writer, cmd *cobra.Command) error {
+	help := strings.TrimSuffix(strings.TrimPrefix(cmd.CommandPath(), "warden"), " ")
+	_, err := fmt.Fprintf(w, "usage: %s\n       `warden help%s` has the details\n", useLine(cmd), help)
+	return err
+}
+
+func useLine(cmd *cobra.Command) string {
+	line := cmd.UseLine()
+	if cmd.HasAvailableSubCommands() {
+		line = cmd.CommandPath() + " COMMAND [flags]"
+	}
+	return line
+}
+
+// writeCommands lists the commands below cmd, by group: the group stands in
+// front of its first command.
+func writeCommands(w io.Writer, cmd *cobra.Command) {
+	groups := append(cmd.Groups(), &cobra.Group{})
+	wide, groupWide := 0, 0
+	for _, sub := range cmd.Commands() {
+		wide = max(wide, len(sub.Name()))
+	}
+	for _, g := range groups {
+		groupWide = max(groupWide, len(g.Title))
+	}
+	for _, g := range groups {
+		title := g.Title
+		for _, sub := range cmd.Commands() {
+			if sub.GroupID != g.ID || !sub.IsAvailableCommand() || sub.Name() == "help" {
+				continue
+			}
+			line := fmt.Sprintf("%-*s  %-*s  %s", groupWide, title, wide, sub.Name(), sub.Short)
+			fmt.Fprintln(w, " "+strings.TrimRight(line, " "))
+			title = ""
+		}
+	}
+}
+
+// flagTexts lists flags, one a line. A usage text begins with the name of its
+// value in back quotes where the word itself is not part of the sentence.
+func flagTexts(flags *pflag.FlagSet) string {
+	type row struct{ head, text string }
+	var rows []row
+	wide := 0
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Hidden {
+			return
+		}
+		value, text := pflag.UnquoteUsage(f)
+		if strings.HasPrefix(f.Usage, "`") {
+			text = strings.TrimPrefix(text, value+" ")
+		}
+		head := "    --" + f.Name
+		if f.Shorthand != "" {
+			head = "-" + f.Shorthand + ", --" + f.Name
+		}
+		head = strings.TrimRight(head+" "+value, " ")
+		wide = max(wide, len(head))
+		rows = append(rows, row{head, text + defaultText(f)})
+	})
+	var b strings.Builder
+	for _, r := range rows {
+		fmt.Fprintf(&b, "  %-*s  %s\n", wide, r.head, r.text)
+	}
+	return b.String()
+}
+
+// defaultText tells a default that is worth telling.
+func defaultText(f *pflag.Flag) string {
+	switch f.DefValue {
+	case "", "0", "0s", "false", "[]":
+		return ""
+	}
+	return " (default " + strings.Trim(f.DefValue, "[]") + ")"
+}
+
+func flagNames(flags *pflag.FlagSet) string {
+	var names []string
+	flags.VisitAll(func(f *pflag.Flag) {
+		value, _ := pflag.UnquoteUsage(f)
+		names = append(names, strings.TrimRight("--"+f.Name+" "+value, " "))
+	})
+	return strings.Join(names, ", ")
+}
+
+// argCount checks the number of arguments; names are what the command takes,
+// in order, for its message.
+func argCount(least, most int, names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < least {
+			return fmt.Errorf("%s: %s is missing", cmd.CommandPath(), names[len(args)])
+		}
+		if len(args) > most {
+			return fmt.Errorf("%s: unexpected argument %q", cmd.CommandPath(), args[most])
+		}
+		return nil
+	}
+}
+
+var noArgs = argCount(0, 0)
+
+// onlyCommands refuses arguments where a command was meant, and names the
+// nearest one.
+func onlyCommands(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	err := fmt.Errorf("unknown command %q", strings.TrimPrefix(cmd.CommandPath()+" "+args[0], "warden "))
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		err = fmt.Errorf("%w, did you mean %s?", err, strings.Join(near, " or "))
+	}
+	return usageError(cmd, err)
+}
