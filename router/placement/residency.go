@@ -116,7 +116,9 @@ func (r *replica) handedOut(more *root) float64 {
 // to return first and among equals the one admitted latest, until the others
 // need at most free tokens.
 func (a *admission) releaseUntil(r *replica, free, limit float64, now time.Time) {
-	a.weigh(r, now)
+	if !r.res.weighedAt.Equal(now) {
+		a.weigh(r, now)
+	}
 	if r.res.occupied <= free {
 		return
 	}

@@ -45,13 +45,14 @@ type gaps struct {
 	ring   []float64 // seconds, in order of learning; +Inf: did not come back
 	next   int
 	sorted []float64
+	epoch  time.Time   // from which away counts: its first entry
 	away   []endedTurn // in order of their end
 }
 
 // endedTurn is the end of a turn whose conversation has not come back.
 type endedTurn struct {
 	session *session
-	at      time.Time
+	at      time.Duration // after the epoch
 }
 
 // priorGaps starts the distribution: of the gaps of one agent 86 % are under
@@ -69,13 +70,16 @@ func newGaps() gaps {
 
 // leave notes the end of a turn.
 func (g *gaps) leave(s *session, at time.Time) {
-	g.away = append(g.away, endedTurn{s, at})
+	if g.epoch.IsZero() {
+		g.epoch = at
+	}
+	g.away = append(g.away, endedTurn{s, at.Sub(g.epoch)})
 }
 
 // back learns the gap of a conversation that returns.
 func (g *gaps) back(s *session, now time.Time) {
-	i, _ := slices.BinarySearchFunc(g.away, s.endedAt, func(e endedTurn, at time.Time) int { return e.at.Compare(at) })
-	for ; i < len(g.away) && g.away[i].at.Equal(s.endedAt); i++ {
+	ended := s.endedAt.Sub(g.epoch)
+	for i := g.awayBefore(ended); i < len(g.away) && g.away[i].at == ended; i++ {
 		if g.away[i].session == s {
 			g.away = slices.Delete(g.away, i, i+1)
 			g.learn(now.Sub(s.endedAt).Seconds())
@@ -87,7 +91,7 @@ func (g *gaps) back(s *session, now time.Time) {
 // lose takes a conversation that has been away beyond the horizon, nil when
 // there is none.
 func (g *gaps) lose(now time.Time) *session {
-	if len(g.away) == 0 || now.Sub(g.away[0].at) < gapHorizon {
+	if len(g.away) == 0 || now.Sub(g.epoch)-g.away[0].at < gapHorizon {
 		return nil
 	}
 	s := g.away[0].session
@@ -121,7 +125,7 @@ func (g *gaps) returns(end, now time.Time, more time.Duration) float64 {
 	if within == 0 {
 		return 0
 	}
-	longer, _ := slices.BinarySearchFunc(g.away, end.Add(-more), func(e endedTurn, at time.Time) int { return e.at.Compare(at) })
+	longer := g.awayBefore(end.Sub(g.epoch) - more)
 	return float64(within) / float64(len(g.sorted)-gone+longer)
 }
 
@@ -133,6 +137,27 @@ func (g *gaps) everReturns(end, now time.Time) float64 {
 // shorter counts samples below t. A gap of exactly t does not count: at the
 // moment of its end nobody's gap is over yet.
 func (g *gaps) shorter(t time.Duration) int {
-	n, _ := slices.BinarySearch(g.sorted, t.Seconds())
-	return n
+	seconds := t.Seconds()
+	low, high := 0, len(g.sorted)
+	for low < high { // the hot spot of a decision: sort.Search costs twice as much
+		if mid := (low + high) / 2; g.sorted[mid] < seconds {
+			low = mid + 1
+		} else {
+			high = mid
+		}
+	}
+	return low
+}
+
+// awayBefore counts those away since before at.
+func (g *gaps) awayBefore(at time.Duration) int {
+	low, high := 0, len(g.away)
+	for low < high {
+		if mid := (low + high) / 2; g.away[mid].at < at {
+			low = mid + 1
+		} else {
+			high = mid
+		}
+	}
+	return low
 }
