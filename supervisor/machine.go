@@ -24,6 +24,7 @@ type machine struct {
 	healthy    bool // the last word on /health was good
 	adopted    bool
 	killing    bool // SIGKILL was ordered
+	hung       bool // the present process was found hanging
 	kills      int  // orders to kill without an answer
 	generation uint64
 	startedAt  time.Time

@@ -115,7 +115,7 @@ func (m *machine) process(ev event, now time.Time) []effect {
 	case gate:
 		if m.in(WaitingGPU) && !m.live {
 			m.generation++
-			m.live, m.warmed, m.healthy, m.adopted = true, false, false, false
+			m.live, m.warmed, m.healthy, m.adopted, m.hung = true, false, false, false, false
 			m.startedAt, m.readyAt, m.then, m.cause = now, time.Time{}, afterFailure, Diagnosis{}
 			effects := append(m.enter(Starting, e.note, now), spawnEffect{generation: m.generation})
 			return append(effects, m.arm(m.timing.StartSilence))
@@ -236,7 +236,7 @@ func (m *machine) health(ev event, now time.Time) []effect {
 		}
 	case hung:
 		if m.up() {
-			m.cause = Diagnosis{Cause: e.why}
+			m.cause, m.hung = Diagnosis{Cause: e.why}, true
 			return m.slay(m.sequel(), e.why, now)
 		}
 	case progress:

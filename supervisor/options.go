@@ -24,6 +24,9 @@ type Options struct {
 	// Changed is called with a copy after every change of a replica, also of its phase and its stats. It runs on the
 	// replica's own goroutine and must not block or call back into the Supervisor.
 	Changed func(Replica)
+	// Scraped is called with every /metrics answer that could be read, in the engine's own format; it may keep the text.
+	// It runs on a goroutine of the replica's and must not block. nil = the text is dropped once it is parsed.
+	Scraped func(id ReplicaID, generation uint64, at time.Time, text []byte)
 
 	// ParallelStart starts all replicas of a model at once instead of one first, to fill the compile and download
 	// caches, and then the rest.
@@ -110,6 +113,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Changed == nil {
 		o.Changed = func(Replica) {}
+	}
+	if o.Scraped == nil {
+		o.Scraped = func(ReplicaID, uint64, time.Time, []byte) {}
 	}
 	if o.Jitter == nil {
 		o.Jitter = rand.Float64

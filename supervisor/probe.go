@@ -178,15 +178,17 @@ func (p *prober) ask(ctx context.Context, model string) error {
 	return errors.Join(errs...)
 }
 
-func (p *prober) metrics(ctx context.Context, engine Engine) (EngineStats, error) {
+// metrics returns the engine's counters and the text they were read from.
+func (p *prober) metrics(ctx context.Context, engine Engine) (EngineStats, []byte, error) {
 	status, body, err := p.do(ctx, http.MethodGet, "/metrics", nil, maxMetrics)
 	if err != nil {
-		return EngineStats{}, err
+		return EngineStats{}, nil, err
 	}
 	if status != http.StatusOK {
-		return EngineStats{}, fmt.Errorf("/metrics answers %d", status)
+		return EngineStats{}, nil, fmt.Errorf("/metrics answers %d", status)
 	}
-	return engine.ParseStats(bytes.NewReader(body), time.Now())
+	stats, err := engine.ParseStats(bytes.NewReader(body), time.Now())
+	return stats, body, err
 }
 
 func (p *prober) do(ctx context.Context, method, path string, body []byte, limit int64) (int, []byte, error) {

@@ -37,6 +37,8 @@ type replica struct {
 	failed    failureTracker
 	baseline  uint64 // free GPU memory found before the last start, bytes
 	starts    int
+	cause     RestartCause // why the last process that ended will be followed by another
+	restarts  RestartCounts
 	progress  time.Time // when the machine last heard of progress
 	facts     facts
 
@@ -52,6 +54,7 @@ type facts struct {
 	served  served
 	version string
 	took    time.Duration // last successful start of the model
+	phases  []PhaseTime   // of this replica's own
 }
 
 // delivery is a message to the loop. reply tells whether the machine had a use for it.
@@ -198,10 +201,13 @@ func (r *replica) receive(message any) (used bool) {
 
 // handle steps the machine and does what it says.
 func (r *replica) handle(ev event) (used bool) {
-	before, ignored := r.m.state, r.m.ignored
+	before, ignored, lived := r.m.state, r.m.ignored, r.m.live
 	effects := r.m.step(ev, time.Now())
 	for _, e := range effects {
 		r.perform(e)
+	}
+	if lived && !r.m.live {
+		r.cause = r.m.restartCause()
 	}
 	moved := r.m.state != before
 	if moved {
@@ -256,6 +262,7 @@ func (r *replica) entered() {
 	}
 	if r.freshlyReady() && !r.m.adopted {
 		r.facts.took = r.m.readyAt.Sub(r.m.startedAt)
+		r.facts.phases = r.out.durations(r.m.readyAt)
 		r.keep("start time", r.memory.setLastStart(startKey(r.spec), r.facts.took))
 	}
 }
@@ -285,10 +292,15 @@ func (r *replica) waitForGate() {
 }
 
 func (r *replica) spawn(generation uint64) {
-	r.starts++
+	if r.starts++; r.starts > 1 {
+		if r.m.streak == 0 { // no failure, or one that an order made forgotten
+			r.cause = RestartOrder
+		}
+		r.restarts.add(r.cause)
+	}
 	r.out = newStartLog(time.Now())
 	r.failed, r.progress = failureTracker{}, time.Time{}
-	r.facts = facts{exit: r.facts.exit, took: r.facts.took}
+	r.facts = facts{exit: r.facts.exit, took: r.facts.took, phases: r.facts.phases}
 	r.keep("generation", r.memory.setGeneration(r.spec.ID, generation))
 	r.tasks.Go(func() {
 		msg := r.start(generation)

@@ -118,10 +118,10 @@ func (r *replica) announceReady() {
 		return
 	}
 	took := r.facts.took
-	phases := r.out.durations(r.m.readyAt)
+	phases := r.facts.phases
 	fields := map[string]string{"seconds": seconds(took)}
 	for _, p := range phases {
-		fields[p.name+"_seconds"] = seconds(p.took)
+		fields[p.Name+"_seconds"] = seconds(p.Took)
 	}
 	text := took.Round(time.Second).String() + " after start"
 	if r.starts > 1 {
@@ -161,11 +161,11 @@ func (r *replica) describe() Replica {
 	return Replica{
 		Spec: r.spec, State: r.m.state, Note: r.m.note, Since: r.m.since,
 		Phase: r.out.phase, StartedAt: r.m.startedAt, ReadyAt: r.m.readyAt, Generation: r.m.generation,
-		Restarts: max(r.starts-1, 0), Failures: r.m.streak, NextRetry: r.m.nextRetry, Deadline: r.m.deadline,
+		Restarts: max(r.starts-1, 0), RestartsBy: r.restarts, Failures: r.m.streak, NextRetry: r.m.nextRetry, Deadline: r.m.deadline,
 		Diagnosis: r.m.diagnosis, Adopted: r.m.adopted,
 		PID: r.facts.pid, LastExit: r.facts.exit, Stats: r.facts.stats,
 		ServedModel: r.facts.served.ID, MaxModelLen: r.facts.served.MaxModelLen, Version: r.facts.version,
-		LastStart: r.facts.took,
+		LastStart: r.facts.took, StartPhases: r.facts.phases,
 	}
 }
 

@@ -97,29 +97,24 @@ func (s *startLog) advance(p Phase, now time.Time) bool {
 }
 
 // durations returns how long each phase took until now, in order.
-func (s *startLog) durations(now time.Time) []phaseDuration {
-	var out []phaseDuration
+func (s *startLog) durations(now time.Time) []PhaseTime {
+	var out []PhaseTime
 	for i, b := range s.began {
 		end := now
 		if i+1 < len(s.began) {
 			end = s.began[i+1].at
 		}
-		out = append(out, phaseDuration{b.name, end.Sub(b.at)})
+		out = append(out, PhaseTime{b.name, end.Sub(b.at)})
 	}
 	return out
 }
 
-type phaseDuration struct {
-	name string
-	took time.Duration
-}
-
 // summary names the phases that took at least a second: weights 6s, compile 19s.
-func summary(phases []phaseDuration) string {
+func summary(phases []PhaseTime) string {
 	var parts []string
 	for _, p := range phases {
-		if p.took >= time.Second {
-			parts = append(parts, fmt.Sprintf("%s %s", p.name, p.took.Round(time.Second)))
+		if p.Took >= time.Second {
+			parts = append(parts, fmt.Sprintf("%s %s", p.Name, p.Took.Round(time.Second)))
 		}
 	}
 	return strings.Join(parts, ", ")

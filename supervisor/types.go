@@ -134,6 +134,7 @@ type Replica struct {
 	ReadyAt     time.Time // when the present (or last) engine process became ready; zero = not yet
 	Generation  uint64    // engine starts of this replica, also over restarts of warden; a new one has an empty cache
 	Restarts    int       // engine starts after the first one since warden started
+	RestartsBy  RestartCounts
 	Failures    int       // consecutive failures since it was last ready for long
 	PID         int       // engine's main process; 0 = none
 	NextRetry   time.Time // in backoff: when
@@ -145,6 +146,7 @@ type Replica struct {
 	Version     string        // of the engine
 	MaxModelLen int           // tokens, as the engine reports it; 0 = unknown
 	LastStart   time.Duration // how long the previous successful start of this model took; 0 = unknown
+	StartPhases []PhaseTime   // of this replica's last successful start, in order; not to be changed
 	Adopted     bool          // the present engine was started by an earlier warden
 }
 

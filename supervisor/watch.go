@@ -197,10 +197,11 @@ func (w *watch) measure() {
 func (w *watch) read(old EngineStats) (EngineStats, error) {
 	ctx, cancel := context.WithTimeout(w.ctx, w.r.opts.Timing.ProbeTimeout)
 	defer cancel()
-	stats, err := w.prober.metrics(ctx, w.r.spec.Engine)
+	stats, text, err := w.prober.metrics(ctx, w.r.spec.Engine)
 	if err != nil {
 		return old, err
 	}
+	w.r.opts.Scraped(w.r.spec.ID, w.generation, stats.At, text)
 	w.r.post(w.ctx, statsRead{generation: w.generation, stats: stats})
 	return stats, nil
 }

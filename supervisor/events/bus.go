@@ -14,6 +14,7 @@ type Bus struct {
 	limit  int
 	next   int
 	subs   map[*Subscription]struct{}
+	lost   uint64 // events that subscriptions dropped, also closed ones
 }
 
 // NewBus returns a Bus that remembers the last recent events; 0 or less remembers none.
@@ -90,6 +91,13 @@ func (b *Bus) SubscribeRecent(buffer, n int) (*Subscription, []Event) {
 	return s, b.recentLocked(n)
 }
 
+// Dropped counts the events that readers lost, over all subscriptions that ever were.
+func (b *Bus) Dropped() uint64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.lost
+}
+
 // Subscription is one reader's bounded queue.
 type Subscription struct {
 	bus     *Bus
@@ -130,6 +138,7 @@ func (s *Subscription) offer(e Event) {
 	select {
 	case <-s.ch:
 		s.dropped++
+		s.bus.lost++
 	default: // the reader emptied a place in between
 	}
 	s.ch <- e

@@ -74,6 +74,9 @@ func TestFullSubscriptionLosesOldestAndCounts(t *testing.T) {
 		t.Error(diff)
 	}
 	b.Publish(Event{}) // a closed subscription must not be sent to
+	if b.Dropped() != 3 {
+		t.Errorf("the bus counts %d dropped after the reader has left, want 3", b.Dropped())
+	}
 }
 
 func TestEventsDoNotShareFields(t *testing.T) {
