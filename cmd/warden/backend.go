@@ -140,7 +140,23 @@ func (d *daemon) logged(names []string) ([]supervisor.ReplicaID, error) {
 }
 
 func noReplica(name string, ids []supervisor.ReplicaID) error {
-	return &control.Error{Code: control.CodeReplicaNotFound, Message: fmt.Sprintf("no replica %q", name), Hint: fmt.Sprintf("replicas are %v", ids)}
+	return &control.Error{Code: control.CodeReplicaNotFound, Message: fmt.Sprintf("no replica %q", name), Hint: listed("replica", ids)}
+}
+
+// listed says which names there are: "the only replica is r0", "the replicas
+// are r0, r1".
+func listed[T ~string](what string, names []T) string {
+	if len(names) == 1 {
+		return fmt.Sprintf("the only %s is %s", what, names[0])
+	}
+	text := fmt.Sprintf("the %ss are", what)
+	for i, name := range names {
+		if i > 0 {
+			text += ","
+		}
+		text += " " + string(name)
+	}
+	return text
 }
 
 // SetAffinity turns a model's affinity on or off, live.
@@ -193,7 +209,7 @@ func (d *daemon) served(name string) (plannedModel, error) {
 		}
 		aliases = append(aliases, m.Alias)
 	}
-	return plannedModel{}, &control.Error{Code: control.CodeModelNotFound, Message: fmt.Sprintf("model %q is not served", name), Hint: fmt.Sprintf("served are %v", aliases)}
+	return plannedModel{}, &control.Error{Code: control.CodeModelNotFound, Message: fmt.Sprintf("model %q is not served", name), Hint: listed("served model", aliases)}
 }
 
 // Replica orders something for one replica.
@@ -212,11 +228,24 @@ func (d *daemon) Replica(_ context.Context, id string, action control.ReplicaAct
 	if err != nil {
 		var refused *control.Error
 		if !errors.As(err, &refused) {
-			err = &control.Error{Code: control.CodeWrongState, Message: err.Error()}
+			err = &control.Error{Code: control.CodeWrongState, Message: err.Error(), Hint: wayTo(action, id)}
 		}
 		return control.Accepted{}, err
 	}
 	return control.Accepted{Replica: id, Action: action, Generation: r.Generation}, nil
+}
+
+// wayTo says what to do where an order does not fit a replica's state.
+func wayTo(action control.ReplicaAction, id string) string {
+	switch action {
+	case control.Drain:
+		return fmt.Sprintf("`warden undrain %s` lets it accept again, `warden restart %s` renews it", id, id)
+	case control.Undrain:
+		return fmt.Sprintf("only a drained or stopped replica is undrained; `warden restart %s` renews it", id)
+	case control.Retry:
+		return fmt.Sprintf("only a parked replica or one in backoff is retried; `warden restart %s` renews it", id)
+	}
+	return "`warden status` shows the state of each replica"
 }
 
 func (d *daemon) order(id supervisor.ReplicaID, action control.ReplicaAction) error {

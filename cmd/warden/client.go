@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -62,7 +61,7 @@ func (a *app) completeReplicas(cmd *cobra.Command, args []string, _ string) ([]s
 	a.completeFrom(cmd, func(s control.Status) {
 		for _, r := range s.Replicas {
 			if !slices.Contains(args, r.ID) {
-				names = append(names, fmt.Sprintf("%s\t%s on %s", r.ID, r.Model, strings.Trim(fmt.Sprint(r.GPUs), "[]")))
+				names = append(names, fmt.Sprintf("%s\t%s, %s", r.ID, r.Model, r.State))
 			}
 		}
 	})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lm-warden/warden/supervisor"
 	"github.com/lm-warden/warden/supervisor/control"
+	"github.com/lm-warden/warden/supervisor/events"
 )
 
 func (a *app) downCommand() *cobra.Command {
@@ -41,19 +42,16 @@ func (a *app) shutDownAndWait(ctx context.Context, c *control.Client, req contro
 	if err := c.Shutdown(ctx, req); err != nil {
 		return err
 	}
-	last := map[string]string{}
 	for msg, err := range c.Watch(ctx) {
 		if err != nil {
 			break // it went away, as ordered
 		}
-		if msg.Status == nil {
-			continue
-		}
-		for _, r := range msg.Status.Replicas {
-			if last[r.ID] != r.State {
-				last[r.ID] = r.State
-				fmt.Fprintf(a.out, "%s: %s\n", r.ID, r.State)
-			}
+		switch e := msg.Event; {
+		case e == nil:
+		case e.Kind == events.KindExited:
+			fmt.Fprintf(a.out, "%s: stopped, %s\n", e.Replica, e.Text)
+		case e.Kind == control.DaemonStopping:
+			fmt.Fprintln(a.out, e.Text)
 		}
 	}
 	return a.waitGone(ctx, c.Socket())
@@ -84,15 +82,16 @@ func (a *app) sweep(ctx context.Context, noDaemon error) error {
 	if err != nil {
 		return err
 	}
+	nothing := fail(exitNoDaemon, fmt.Errorf("nothing to stop: %w", noDaemon), "if yours has another name: `warden down --name NAME`")
 	if !exists(runtimeDir(name)) {
-		return noDaemon
+		return nothing
 	}
 	ended, err := supervisor.Sweep(ctx, runtimeDir(name))
 	for _, what := range ended {
 		fmt.Fprintf(a.out, "%s: ended, its warden was gone\n", what)
 	}
 	if err == nil && len(ended) == 0 {
-		return noDaemon
+		return nothing
 	}
 	return err
 }

@@ -10,7 +10,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/charmbracelet/lipgloss"
 	"github.com/spf13/cobra"
 
 	"github.com/lm-warden/warden/supervisor/control"
@@ -26,6 +25,7 @@ func (a *app) logsCommand() *cobra.Command {
 	tail := cmd.Flags().IntP("lines", "n", 100, "at most `N` lines of each replica; 0 for all")
 	since := cmd.Flags().Duration("since", 0, "only lines of the last `TIME`, such as 10m")
 	previous := cmd.Flags().Bool("previous", false, "the run before the last restart")
+	asJSON := cmd.Flags().Bool("json", false, "one JSON object a line")
 	cmd.RunE = func(cmd *cobra.Command, ids []string) error {
 		ctx, stop := interruptible(cmd.Context())
 		defer stop()
@@ -33,17 +33,17 @@ func (a *app) logsCommand() *cobra.Command {
 		if *since > 0 {
 			q.Since = time.Now().Add(-*since)
 		}
-		return a.ask(ctx, func(ctx context.Context, c *control.Client) error { return a.printLogs(ctx, c, q) })
+		return a.ask(ctx, func(ctx context.Context, c *control.Client) error { return a.printLogs(ctx, c, q, *asJSON) })
 	}
 	return cmd
 }
 
 // prefixColours tell replicas apart; the name stands in front all the same.
-var prefixColours = []string{"6", "3", "2", "5", "4", "1"}
+var prefixColours = []string{"36", "33", "32", "35", "34", "31"} // SGR codes of 16-colour terminals
 
-func (a *app) printLogs(ctx context.Context, c *control.Client, q control.LogQuery) error {
-	colours := map[string]lipgloss.Style{}
-	colored := a.colored(a.out)
+func (a *app) printLogs(ctx context.Context, c *control.Client, q control.LogQuery, asJSON bool) error {
+	prefix := a.logPrefixes(len(q.Replicas) == 1)
+	printed := 0
 	for line, err := range c.Logs(ctx, q) {
 		if errors.Is(err, context.Canceled) {
 			return nil
@@ -54,23 +54,38 @@ func (a *app) printLogs(ctx context.Context, c *control.Client, q control.LogQue
 		if line.Dropped > 0 {
 			fmt.Fprintf(a.err, "%s: %d lines lost, the reader was too slow\n", line.Replica, line.Dropped)
 		}
-		prefix := ""
-		if len(q.Replicas) != 1 {
-			prefix = line.Replica + " | "
-			if colored {
-				style, ok := colours[line.Replica]
-				if !ok {
-					style = lipgloss.NewStyle().Foreground(lipgloss.Color(prefixColours[len(colours)%len(prefixColours)]))
-					colours[line.Replica] = style
-				}
-				prefix = style.Render(prefix)
-			}
+		printed++
+		if asJSON {
+			err = json.NewEncoder(a.out).Encode(line)
+		} else {
+			_, err = fmt.Fprintln(a.out, prefix(line.Replica)+line.Text)
 		}
-		if _, err := fmt.Fprintln(a.out, prefix+line.Text); err != nil {
+		if err != nil {
 			return err
 		}
 	}
+	if printed == 0 && q.Previous {
+		fmt.Fprintln(a.err, "no earlier run: nothing was restarted")
+	}
 	return nil
+}
+
+// logPrefixes returns what stands in front of a replica's lines; with one
+// replica they are printed as they are.
+func (a *app) logPrefixes(raw bool) func(replica string) string {
+	colours := map[string]string{}
+	colored := a.colored(a.out)
+	return func(replica string) string {
+		switch {
+		case raw:
+			return ""
+		case !colored:
+			return replica + " | "
+		case colours[replica] == "":
+			colours[replica] = prefixColours[len(colours)%len(prefixColours)]
+		}
+		return fmt.Sprintf("\x1b[%sm%s |\x1b[0m ", colours[replica], replica)
+	}
 }
 
 func (a *app) eventsCommand() *cobra.Command {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -23,19 +24,23 @@ configuration file; any other name with "/" is taken as a repository.`,
 		Example: "  warden models\n  warden models --json",
 	}
 	asJSON := cmd.Flags().Bool("json", false, "print JSON")
+	fit := cmd.Flags().Bool("fit", false, "only those that fit this machine's GPUs")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		loaded, err := a.loadConfig(nil)
 		if err != nil {
 			return err
 		}
 		entries := configs.Merge(configs.Builtin(), loaded.Config.Catalogue)
-		largest := a.largestGPU(cmd.Context())
+		rows := modelRows(entries, a.largestGPU(cmd.Context()))
+		if *fit {
+			rows = slices.DeleteFunc(rows, func(r modelRow) bool { return !strings.HasPrefix(r.Fits, "--") })
+		}
 		if *asJSON {
-			return a.printJSON(modelRows(entries, largest))
+			return a.printJSON(rows)
 		}
 		tw := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(tw, "ALIAS\tREPOSITORY\tWEIGHTS\tFITS HERE\tNOTE")
-		for _, row := range modelRows(entries, largest) {
+		for _, row := range rows {
 			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\n", row.Alias, row.Repo, gigabytes(row.WeightsGB), row.Fits, row.Note)
 		}
 		return tw.Flush()

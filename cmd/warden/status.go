@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -21,35 +22,31 @@ func (a *app) statusCommand() *cobra.Command {
 		Example: "  warden status\n  warden status -o wide\n  warden status --json",
 		Args:    noArgs,
 	}
-	asJSON := cmd.Flags().Bool("json", false, "print JSON (base units, stable names)")
+	var f statusForm
+	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON (base units, stable names)")
 	output := cmd.Flags().StringP("output", "o", "", "`FORM` wide (more columns) or json")
-	quiet := cmd.Flags().BoolP("quiet", "q", false, "print replica names only")
+	cmd.Flags().BoolVarP(&f.quiet, "quiet", "q", false, "print replica names only")
+	watch := cmd.Flags().BoolP("watch", "w", false, "print again whenever a replica changes its state")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *output != "" && *output != "wide" && *output != "json" {
 			return usageError(cmd, fmt.Errorf("output %q is not one of wide, json", *output))
 		}
-		return a.ask(cmd.Context(), func(ctx context.Context, c *control.Client) error {
+		f.json, f.wide = f.json || *output == "json", *output == "wide"
+		ctx, stop := interruptible(cmd.Context())
+		defer stop()
+		return a.ask(ctx, func(ctx context.Context, c *control.Client) error {
+			if *watch {
+				return a.watchStatus(ctx, c, f)
+			}
 			status, err := c.Status(ctx)
 			if err != nil {
 				return err
 			}
-			switch {
-			case *asJSON || *output == "json":
-				err = a.printJSON(status)
-			case *quiet:
-				for _, r := range status.Replicas {
-					fmt.Fprintln(a.out, r.ID)
-				}
-			default:
-				err = writeStatus(a.out, status, *output == "wide")
-			}
-			if err != nil {
+			if err := a.printStatus(status, f); err != nil {
 				return err
 			}
-			for _, r := range status.Replicas {
-				if r.State != control.StateReady {
-					return &silentExit{code: exitFailed}
-				}
+			if status.Count(control.StateReady) < len(status.Replicas) {
+				return &silentExit{code: exitFailed}
 			}
 			return nil
 		})
@@ -57,8 +54,53 @@ func (a *app) statusCommand() *cobra.Command {
 	return cmd
 }
 
-// writeStatus prints the table of terminal.md section 3: no borders, "-" for
-// what is not known, free text last.
+// statusForm is how a status is printed.
+type statusForm struct{ json, quiet, wide bool }
+
+func (a *app) printStatus(s control.Status, f statusForm) error {
+	switch {
+	case f.json:
+		return a.printJSON(s)
+	case f.quiet:
+		for _, r := range s.Replicas {
+			fmt.Fprintln(a.out, r.ID)
+		}
+		return nil
+	}
+	return writeStatus(a.out, s, f.wide)
+}
+
+// watchStatus prints the status with every change of a replica's state, until
+// the daemon ends or ctx does.
+func (a *app) watchStatus(ctx context.Context, c *control.Client, f statusForm) error {
+	last := ""
+	for msg, err := range c.Watch(ctx) {
+		if errors.Is(err, context.Canceled) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if msg.Status == nil {
+			continue
+		}
+		states := ""
+		for _, r := range msg.Status.Replicas {
+			states += r.ID + " " + r.State + "\n"
+		}
+		if states == last {
+			continue
+		}
+		last = states
+		if err := a.printStatus(*msg.Status, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeStatus prints a table without borders: "-" for what is not known, free
+// text last.
 func writeStatus(w io.Writer, s control.Status, wide bool) error {
 	if s.Simulated {
 		fmt.Fprintln(w, "SIMULATED engines: no figure here was measured on a GPU")

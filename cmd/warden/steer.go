@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -36,7 +38,7 @@ Sessions stay known, so turning it on again finds their homes.`,
 			if err != nil {
 				return err
 			}
-			change, err := c.SetAffinity(ctx, model, args[0] == "on")
+			change, err := c.SetAffinity(ctx, model.Alias, args[0] == "on")
 			if err != nil {
 				return err
 			}
@@ -95,16 +97,12 @@ func spillText(limit int, auto bool) string {
 }
 
 // theModel is the named model, or the only one.
-func theModel(ctx context.Context, c *control.Client, args []string) (string, error) {
-	if len(args) == 1 {
-		return args[0], nil
-	}
+func theModel(ctx context.Context, c *control.Client, args []string) (control.Model, error) {
 	status, err := c.Status(ctx)
 	if err != nil {
-		return "", err
+		return control.Model{}, err
 	}
-	m, err := findModel(status, "")
-	return m.Alias, err
+	return findModel(status, strings.Join(args, ""))
 }
 
 // findModel looks a served model up by alias or repository; "" is the only one.
@@ -117,9 +115,9 @@ func findModel(s control.Status, name string) (control.Model, error) {
 		aliases = append(aliases, m.Alias)
 	}
 	if name == "" {
-		return control.Model{}, fail(exitUsage, fmt.Errorf("several models are served"), fmt.Sprintf("name one of %v", aliases))
+		return control.Model{}, fail(exitUsage, errors.New("several models are served: which one?"), listed("served model", aliases))
 	}
-	return control.Model{}, fail(exitFailed, fmt.Errorf("model %q is not served", name), fmt.Sprintf("served are %v", aliases))
+	return control.Model{}, fail(exitFailed, fmt.Errorf("model %q is not served", name), listed("served model", aliases))
 }
 
 func (a *app) spillCommand() *cobra.Command {
@@ -132,6 +130,7 @@ elsewhere. auto is a quarter of the engine's concurrent-sequence limit.`,
 		Args:    argCount(1, 2, "a limit"),
 	}
 	cmd.ValidArgsFunction = a.completeServed("auto")
+	asJSON := cmd.Flags().Bool("json", false, "print JSON")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		limit := 0
 		if args[0] != "auto" {
@@ -142,15 +141,18 @@ elsewhere. auto is a quarter of the engine's concurrent-sequence limit.`,
 			limit = n
 		}
 		return a.ask(cmd.Context(), func(ctx context.Context, c *control.Client) error {
-			model, err := theModel(ctx, c, args[1:])
+			before, err := theModel(ctx, c, args[1:])
 			if err != nil {
 				return err
 			}
-			change, err := c.SetSpillLimit(ctx, model, limit)
+			change, err := c.SetSpillLimit(ctx, before.Alias, limit)
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(a.out, "spill limit %s: %d -> %s\n", change.Model, change.Old, spillText(change.New, change.Auto))
+			if *asJSON {
+				return a.printJSON(change)
+			}
+			fmt.Fprintf(a.out, "spill limit %s: %s -> %s\n", change.Model, spillText(change.Old, before.SpillAuto), spillText(change.New, change.Auto))
 			return nil
 		})
 	}

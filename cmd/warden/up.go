@@ -170,12 +170,15 @@ func (f *upFlags) applyModels(cfg *configs.Config) error {
 		return nil
 	}
 	for i := range cfg.Models {
-		f.applyTo(&cfg.Models[i])
+		if err := f.applyTo(&cfg.Models[i]); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-func (f *upFlags) applyTo(m *configs.Model) {
+// applyTo sets what the flags say; wrong values are wrong use, not a wrong file.
+func (f *upFlags) applyTo(m *configs.Model) error {
 	if f.changedFlags("dp") {
 		m.DP = f.dp
 	}
@@ -195,6 +198,14 @@ func (f *upFlags) applyTo(m *configs.Model) {
 		m.MaxNumSeqs = f.maxNumSeqs
 	}
 	m.Args = append(m.Args, f.engineArgs...)
+	if f.dp < 0 || f.tp < 0 || f.maxNumSeqs < 0 {
+		return fail(exitUsage, errors.New("--dp, --tp and --max-num-seqs must not be negative"), "")
+	}
+	if _, err := m.Spill(); err != nil {
+		return fail(exitUsage, fmt.Errorf("--spill-limit: %w", err), "")
+	}
+	_, err := configs.ParsePolicy(m.Affinity)
+	return fail(exitUsage, err, "`--affinity on` or `--affinity off`")
 }
 
 // up starts a warden and watches it: in this process where nobody looks on
