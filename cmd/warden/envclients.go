@@ -1,0 +1,120 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// clientSetups add to a setup what its client needs. What they set was read off
+// the wire of Claude Code 2.1.332, Codex 0.171.0 and opencode 1.18.33.
+var clientSetups = map[string]func(*clientSetup){
+	"claude-code": claudeCodeSetup,
+	"codex":       codexSetup,
+	"opencode":    opencodeSetup,
+}
+
+// anyKey is sent where a client insists on a key and warden asks for none.
+const anyKey = "warden"
+
+const keyNote = "any word will do, unless warden was started with --api-keys-file: then one of those keys"
+
+// answerShare of the context is set aside for an answer. Clients plan with it:
+// what they may answer is not there for the history.
+const answerShare = 8
+
+// maxAnswer is what Claude Code asks for by itself; more is of no use to it.
+const maxAnswer = 32000
+
+func (e endpoint) answerTokens() int { return min(e.ContextTokens/answerShare, maxAnswer) }
+
+// claudePrompt is what Claude Code's own prompt and tools take of the context,
+// in Qwen3's tokens; with --bare it is about a thousand.
+const claudePrompt = 17000
+
+func claudeCodeSetup(s *clientSetup) {
+	set := func(name, value, why string) { s.Env = append(s.Env, setting{Name: name, Value: value, Why: why}) }
+	s.Notes = append(s.Notes, "For the shell; the same names in \"env\" of ~/.claude/settings.json win over it.")
+	set("ANTHROPIC_BASE_URL", s.URL, "")
+	set("ANTHROPIC_AUTH_TOKEN", anyKey, keyNote)
+	set("ANTHROPIC_MODEL", s.Model, "")
+	for i, tier := range []string{"OPUS", "SONNET", "HAIKU"} {
+		why := ""
+		if i == 0 {
+			why = "titles, sub-agents and `/model` ask for these"
+		}
+		set("ANTHROPIC_DEFAULT_"+tier+"_MODEL", s.Model, why)
+	}
+	set("CLAUDE_CODE_SUBAGENT_MODEL", s.Model, "")
+	set("CLAUDE_CODE_ATTRIBUTION_HEADER", "0", "the first line of its system prompt otherwise differs from session to session")
+	set("CLAUDE_CODE_DISABLE_AUTO_MEMORY", "1", "keeps the directory out of the system prompt: sessions of all projects share its cache")
+	set("CLAUDE_CODE_TOTAL_TOKENS_REMINDER", "off", "a countdown in the middle of the history, new on every turn")
+	set("ENABLE_TOOL_SEARCH", "false", "all tools from the start: one that is added later changes the prompt before the history")
+	set("CLAUDE_CODE_GATEWAY_HINT_HEADERS", "1", "tells warden which requests are the main loop, a sub-agent, a title or a compaction")
+	set("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1", "nothing goes to anybody but warden")
+	if s.ContextTokens == 0 {
+		return
+	}
+	set("CLAUDE_CODE_MAX_CONTEXT_TOKENS", strconv.Itoa(s.ContextTokens), "it does not know the model and would assume up to a million")
+	set("CLAUDE_CODE_MAX_OUTPUT_TOKENS", strconv.Itoa(s.answerTokens()), "set aside for each answer, not there for the history")
+	if s.ContextTokens < 4*claudePrompt {
+		s.Notes = append(s.Notes, fmt.Sprintf("Of the %d tokens of context about %d are its own prompt and tools; `claude --bare` makes do with about 1000.", s.ContextTokens, claudePrompt))
+	}
+}
+
+// compactAt is the share of the context, in percent, at which Codex is to
+// compact: one more answer and its tool results must still fit.
+const compactAt = 80
+
+func codexSetup(s *clientSetup) {
+	var b strings.Builder
+	line := func(key string, value any) {
+		if text, ok := value.(string); ok {
+			value = strconv.Quote(text)
+		}
+		fmt.Fprintf(&b, "%s = %v\n", key, value)
+	}
+	line("model", s.Model)
+	line("model_provider", "warden")
+	if s.ContextTokens > 0 {
+		line("model_context_window", s.ContextTokens)
+		b.WriteString("# it does not know the model; without this it goes on until the engine refuses\n")
+		line("model_auto_compact_token_limit", s.ContextTokens*compactAt/100)
+	}
+	b.WriteString("# a tool of OpenAI's servers, which no engine here can run\n")
+	line("web_search", "disabled")
+	b.WriteString("\n[model_providers.warden]\n")
+	line("name", "LM Warden")
+	line("base_url", s.URL+"/v1")
+	line("wire_api", "responses")
+	b.WriteString("# with --api-keys-file: env_key = \"WARDEN_KEY\", and one of those keys in that variable\n")
+	s.Files = []setupFile{{Path: ".codex/config.toml", Text: b.String(), mark: "#"}}
+}
+
+func opencodeSetup(s *clientSetup) {
+	type object = map[string]any
+	model := object{"name": s.Model}
+	s.Notes = append(s.Notes,
+		"apiKey: "+keyNote+".",
+		"small_model: without it titles are asked of opencode's own service.",
+		"The provider must not be called opencode...: only then it sends the session id that warden knows.",
+	)
+	if s.ContextTokens > 0 {
+		model["limit"] = object{"context": s.ContextTokens, "output": s.answerTokens()}
+	}
+	text, err := json.MarshalIndent(object{
+		"$schema":     "https://opencode.ai/config.json",
+		"model":       "warden/" + s.Model,
+		"small_model": "warden/" + s.Model,
+		"provider": object{"warden": object{
+			"npm": "@ai-sdk/openai-compatible", "name": "LM Warden",
+			"options": object{"baseURL": s.URL + "/v1", "apiKey": anyKey},
+			"models":  object{s.Model: model},
+		}},
+	}, "", "  ")
+	if err != nil {
+		panic(err) // strings and numbers always encode
+	}
+	s.Files = []setupFile{{Path: ".config/opencode/opencode.json", Text: string(text) + "\n", mark: "//"}}
+}
