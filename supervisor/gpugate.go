@@ -41,7 +41,9 @@ func distance(a, b uint64) uint64 {
 
 // waitForMemory returns when the gate is open, with a note when it only gave up waiting. baseline is the free memory
 // found before; it returns the one found now, 0 where it cannot be read.
-func waitForMemory(ctx context.Context, t Timing, baseline uint64, read func(context.Context) (uint64, bool)) (note string, free uint64) {
+func waitForMemory(
+	ctx context.Context, t Timing, baseline uint64, read func(context.Context) (free uint64, known bool),
+) (note string, free uint64) {
 	gate := memoryGate{baseline: baseline}
 	limit := time.NewTimer(t.GateLimit)
 	defer limit.Stop()
@@ -56,7 +58,8 @@ func waitForMemory(ctx context.Context, t Timing, baseline uint64, read func(con
 		case <-ctx.Done():
 			return "", free
 		case <-limit.C:
-			return fmt.Sprintf("GPU memory did not come back in %s: %s free, %s before", span(t.GateLimit), gib(free), gib(baseline)), free
+			return fmt.Sprintf("GPU memory did not come back in %s: %s free, %s before",
+				span(t.GateLimit), gib(free), gib(baseline)), free
 		case <-tick.C:
 		}
 	}

@@ -29,15 +29,16 @@ type logFile struct {
 	buf  []byte
 }
 
+// openLog opens the log in dir. It is usable also after an error: each write then tries to open it again.
 func openLog(dir string, size int64) (*logFile, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, err
-	}
 	l := &logFile{dir: dir, size: size}
 	return l, l.open()
 }
 
 func (l *logFile) open() error {
+	if err := os.MkdirAll(l.dir, 0o700); err != nil {
+		return err
+	}
 	file, err := os.OpenFile(logPath(l.dir, 0), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err

@@ -106,39 +106,22 @@ func firstState(spec Spec) (State, error) {
 
 // supervise starts the engine and returns when its tree is gone.
 func supervise(dir string, spec Spec, state State, log *slog.Logger, up func()) error {
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, unix.SIGTERM, unix.SIGINT)
-	defer signal.Stop(signals)
-	// A closed terminal is no reason to end. Taken and dropped, not ignored: the engine would inherit that.
-	hangups := make(chan os.Signal, 1)
-	signal.Notify(hangups, unix.SIGHUP)
-	defer signal.Stop(hangups)
-
+	signals, release := takeSignals()
+	defer release()
 	listener, err := listen(filepath.Join(dir, socketFile))
 	if err != nil {
 		return err
 	}
 	defer listener.Close()
 	logs, err := openLog(spec.LogDir, logFileSize)
+	if err != nil { // a full or read-only disk must not keep the engine from serving
+		log.Error("engine log not opened; lines are lost until it can be", "err", err)
+	}
+	output, begun, reaped, err := startEngine(spec, dir)
 	if err != nil {
-		return err
+		return errors.Join(err, logs.close())
 	}
-	fromEngine, toShim, err := os.Pipe()
-	if err != nil {
-		return err
-	}
-	defer fromEngine.Close()
-	growPipe(fromEngine)
-
-	outcome := make(chan started, 1)
-	reaped := make(chan ended)
-	go startAndReap(spec, dir, toShim, outcome, reaped)
-	begun := <-outcome
-	if begun.err != nil {
-		for range reaped { // closed at once unless the engine could be started but not be looked at
-		}
-		return errors.Join(begun.err, logs.close())
-	}
+	defer output.Close()
 	state.PID, state.Start = begun.proc.PID, begun.proc.Start
 
 	orders := make(chan request)
@@ -150,14 +133,14 @@ func supervise(dir string, spec Spec, state State, log *slog.Logger, up func()) 
 	var serving, writing, draining sync.WaitGroup
 	serving.Go(func() { clients.serve(listener) })
 	writing.Go(func() { disk.run(logs, log) })
-	toDisk := func(l Line) {
-		clients.line(l)
-		if !l.Redraw {
-			disk.put(l)
-		}
-	}
 	draining.Go(func() {
-		if err := drain(fromEngine, spec.Generation, newRedactor(spec.Env, spec.Argv), toDisk); err != nil {
+		err := drain(output, spec.Generation, newRedactor(spec.Env, spec.Argv), func(l Line) {
+			clients.line(l)
+			if !l.Redraw {
+				disk.put(l)
+			}
+		})
+		if err != nil {
 			log.Error("engine output lost", "err", err)
 		}
 	})
@@ -165,27 +148,60 @@ func supervise(dir string, spec Spec, state State, log *slog.Logger, up func()) 
 	keep.run(reaped, orders, signals, spec.OrphanStop)
 
 	// No process is left, so the pipe has an end, unless one of them passed it on to a stranger.
-	if err := fromEngine.SetReadDeadline(time.Now().Add(farewell)); err != nil {
-		log.Warn("engine output has no deadline", "err", err)
-	}
+	keep.complain(output.SetReadDeadline(time.Now().Add(farewell)))
 	draining.Wait()
 	disk.close()
 	waitAtMost(&writing, farewell)
-	select {
-	case <-clients.followed:
-	case <-time.After(welcome - min(welcome, time.Since(begun.at))):
-	}
-	keep.state.Gone = true
-	keep.save()
-	clients.setState(keep.state)
-	clients.notice(message{Kind: msgGone, Exit: keep.state.Exit})
+	keep.takeLeave(begun.at)
 	listener.Close()
 	clients.close(farewell)
 	serving.Wait()
-	if keep.cgroup != nil {
-		keep.complain(keep.cgroup.remove())
-	}
 	return nil
+}
+
+// takeSignals returns where requests to end arrive. A closed terminal is no such request: SIGHUP is taken and dropped,
+// not ignored, because the engine would inherit that.
+func takeSignals() (ends <-chan os.Signal, release func()) {
+	signals, hangups := make(chan os.Signal, 1), make(chan os.Signal, 1)
+	signal.Notify(signals, unix.SIGTERM, unix.SIGINT)
+	signal.Notify(hangups, unix.SIGHUP)
+	return signals, func() {
+		signal.Stop(signals)
+		signal.Stop(hangups)
+	}
+}
+
+// startEngine starts the engine with its output in a pipe.
+func startEngine(spec Spec, dir string) (output *os.File, begun started, reaped <-chan ended, err error) {
+	output, input, err := os.Pipe()
+	if err != nil {
+		return nil, started{}, nil, err
+	}
+	growPipe(output)
+	outcome, children := make(chan started, 1), make(chan ended)
+	go startAndReap(spec, dir, input, outcome, children)
+	begun = <-outcome
+	if begun.err == nil {
+		return output, begun, children, nil
+	}
+	for range children { // closed at once unless the engine could be started but not be looked at
+	}
+	return nil, begun, nil, errors.Join(begun.err, output.Close())
+}
+
+// takeLeave tells that nothing is left, once there is somebody to tell.
+func (k *keeper) takeLeave(begun time.Time) {
+	select {
+	case <-k.hub.followed:
+	case <-time.After(welcome - min(welcome, time.Since(begun))):
+	}
+	k.state.Gone = true
+	k.save()
+	k.hub.setState(k.state)
+	k.hub.notice(message{Kind: msgGone, Exit: k.state.Exit})
+	if k.cgroup != nil {
+		k.complain(k.cgroup.remove())
+	}
 }
 
 // waitAtMost gives up on a disk that hangs: the GPU locks must not wait for it.

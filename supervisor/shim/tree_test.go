@@ -422,6 +422,18 @@ func TestStateFileTellsTheEnd(t *testing.T) {
 	}
 }
 
+func TestEngineServesWithoutItsLog(t *testing.T) {
+	r := startShim(t, func(s *Spec) { s.LogDir = filepath.Join(s.Argv[0], "not-a-directory") })
+	r.line("serving")
+	if err := r.client.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	r.gone()
+	if s, err := ReadState(r.dir); err != nil || s.LostLines == 0 {
+		t.Errorf("%d lines counted as lost, %v", s.LostLines, err)
+	}
+}
+
 func TestNoTwoEnginesOnOneGPU(t *testing.T) {
 	gpu := func(s *Spec) { s.GPUUUIDs = []string{"GPU-1"} }
 	first := startShim(t, gpu)

@@ -60,11 +60,7 @@ func Main(args []string) int {
 	case *tracker:
 		return tidyUp()
 	}
-	for line := range strings.SplitSeq(*say, "|") {
-		if line != "" {
-			fmt.Println(line)
-		}
-	}
+	fmt.Print(strings.ReplaceAll(*say, "|", "\n") + "\n")
 	if *exitAtOnce >= 0 {
 		return *exitAtOnce
 	}
