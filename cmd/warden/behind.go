@@ -68,7 +68,7 @@ func (a *app) startBehind(cfg configs.Config) (*behind, error) {
 		return nil, errors.Join(err, leashWrite.Close())
 	}
 	defer reportRead.Close()
-	cmd := exec.Command(selfPath(), leashedArgs(os.Args[1:])...)
+	cmd := exec.Command(selfPath(), insertFlag(os.Args[1:], "--leash")...)
 	cmd.Stdout, cmd.Stderr = logFile, logFile
 	cmd.ExtraFiles = []*os.File{leashRead, reportWrite}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -85,14 +85,14 @@ func (a *app) startBehind(cfg configs.Config) (*behind, error) {
 	return b, b.readReport(reportRead)
 }
 
-// leashedArgs is this command line with --leash right behind the command.
-func leashedArgs(args []string) []string {
+// insertFlag is a command line of `up` with a flag right behind the command.
+func insertFlag(args []string, flag string) []string {
 	for i, arg := range args {
 		if arg == "up" {
-			return append(append(append([]string{}, args[:i+1]...), "--leash"), args[i+1:]...)
+			return append(append(append([]string{}, args[:i+1]...), flag), args[i+1:]...)
 		}
 	}
-	return append([]string{"up", "--leash"}, args...)
+	return append([]string{"up", flag}, args...)
 }
 
 func (b *behind) readReport(r io.Reader) error {
@@ -130,7 +130,7 @@ func (a *app) upBehind(ctx context.Context, cfg configs.Config, f *upFlags, mode
 		fmt.Fprintf(a.out, "starting behind: socket %s, log %s\n", client.Socket(), b.log)
 		return b.detach()
 	}
-	ctx, signals := a.watchSignals(ctx)
+	ctx, signals := a.watchSignals(ctx, hangupStops)
 	defer signals.close()
 	opts, err := a.progressOptions(f, mode)
 	if err != nil {

@@ -43,9 +43,17 @@ type daemon struct {
 	control *control.Server
 	api     net.Listener
 	engines *engineRates
+	service *service
 
-	stopOnce sync.Once
+	upgrading sync.Mutex    // held while a successor is started
+	next      *successor    // set before leaving is closed
+	before    *predecessor  // nil unless this warden took over from another
+	unwaited  chan struct{} // closed when nobody waits for this process to end
+	forsaken  sync.Once
+
+	stopOnce sync.Once     // for stopping and leaving: the first of them counts
 	stopping chan struct{} // closed when a stop was ordered
+	leaving  chan struct{} // closed when a successor is ready
 	drain    time.Duration // of that stop
 	killed   chan struct{} // closed when held requests are to be dropped
 	killOnce sync.Once
@@ -56,28 +64,42 @@ type daemon struct {
 // newDaemon claims the addresses, looks at the machine and plans the replicas.
 // Nothing runs yet, but a second warden of the same name is refused from here.
 func newDaemon(cfg configs.Config, demo demo, log *slog.Logger) (*daemon, error) {
-	d := &daemon{
-		cfg: cfg, demo: demo, log: log, started: time.Now(),
-		bus: events.NewBus(recentEvents), engines: newEngineRates(),
-		stopping: make(chan struct{}), killed: make(chan struct{}),
-		reaped: make(chan struct{}), ended: make(chan struct{}),
-	}
+	d := emptyDaemon(cfg, demo, log)
 	runtime, err := makeRuntimeDir(cfg.Name)
 	if err != nil {
 		return nil, err
 	}
-	if d.control, err = control.Listen(control.ServerOptions{Socket: controlSocket(cfg.Name), Backend: d, Bus: d.bus, Log: log}); err != nil {
+	if err := d.claim(); err != nil {
 		return nil, err
 	}
-	if err := d.prepare(runtime); err != nil {
+	if err := d.prepare(runtime, nil); err != nil {
+		return nil, errors.Join(err, d.release())
+	}
+	if err := d.assemble(runtime); err != nil {
 		return nil, errors.Join(err, d.release())
 	}
 	return d, nil
 }
 
-// prepare does what can fail before anything starts.
-func (d *daemon) prepare(runtime string) (err error) {
-	if d.api, err = listen(d.cfg.Listen); err != nil {
+func emptyDaemon(cfg configs.Config, demo demo, log *slog.Logger) *daemon {
+	return &daemon{
+		cfg: cfg, demo: demo, log: log, started: time.Now(),
+		bus: events.NewBus(recentEvents), engines: newEngineRates(), service: newService(log),
+		stopping: make(chan struct{}), leaving: make(chan struct{}), killed: make(chan struct{}),
+		unwaited: make(chan struct{}), reaped: make(chan struct{}), ended: make(chan struct{}),
+	}
+}
+
+// claim takes the control socket: only one warden of a name can.
+func (d *daemon) claim() (err error) {
+	d.control, err = control.Listen(control.ServerOptions{Socket: controlSocket(d.cfg.Name), Backend: d, Bus: d.bus, Log: d.log})
+	return err
+}
+
+// prepare does what can fail before anything starts. passed is the API's socket
+// from the warden before, or nil.
+func (d *daemon) prepare(runtime string, passed net.Listener) (err error) {
+	if d.api, err = takeListener(d.cfg.Listen, passed); err != nil {
 		return err
 	}
 	d.cfg.Listen = d.api.Addr().String() // port 0 became a real one
@@ -89,9 +111,12 @@ func (d *daemon) prepare(runtime string) (err error) {
 	if d.models, err = planModels(d.cfg, d.gpus.inventory, runtime); err != nil {
 		return err
 	}
-	if d.router, err = d.newRouter(); err != nil {
-		return err
-	}
+	d.router, err = d.newRouter()
+	return err
+}
+
+// assemble makes the supervisor, which reads what the one before it has noted.
+func (d *daemon) assemble(runtime string) (err error) {
 	if d.sup, err = d.newSupervisor(runtime); err != nil {
 		return err
 	}
@@ -101,7 +126,9 @@ func (d *daemon) prepare(runtime string) (err error) {
 
 // release gives back what newDaemon claimed, when run is never called.
 func (d *daemon) release() error {
-	d.control.Close()
+	if d.control != nil {
+		d.control.Close()
+	}
 	if d.router != nil {
 		d.router.Close()
 	}
@@ -140,7 +167,9 @@ func (d *daemon) run(ctx context.Context) error {
 	defer close(d.ended)
 	alive, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	server := router.NewServer(d.router)
+	conns := newConnections()
+	server := router.NewServer(d.closing(d.router))
+	server.ConnState = conns.track
 	var group errgroup.Group
 	group.Go(func() error { return notClosed(server.Serve(d.api)) })
 	group.Go(func() error { return d.control.Serve(context.Background()) })
@@ -151,10 +180,17 @@ func (d *daemon) run(ctx context.Context) error {
 		case <-ctx.Done():
 			d.stop(d.cfg.Drain)
 		case <-d.stopping:
+		case <-d.leaving:
 		}
-		d.shutDown(server, cancel)
-		return nil
+		select {
+		case <-d.leaving:
+			return d.handOver(ctx, server, conns, cancel)
+		default:
+			d.shutDown(server, cancel)
+			return nil
+		}
 	})
+	group.Go(func() error { d.service.run(alive, d.serviceFacts, "http://"+d.cfg.Listen+"/healthz"); return nil })
 	d.sweep()
 	err := d.sup.Run(alive)
 	close(d.reaped)
@@ -212,6 +248,9 @@ func (d *daemon) stop(drain time.Duration) {
 	})
 }
 
+// nobodyWaits notes that no process waits for this one to end.
+func (d *daemon) nobodyWaits() { d.forsaken.Do(func() { close(d.unwaited) }) }
+
 // kill orders the end without waiting for held requests, also during a drain.
 func (d *daemon) kill() {
 	d.killOnce.Do(func() { close(d.killed) })
@@ -238,10 +277,12 @@ func (d *daemon) shutDown(server *http.Server, cancel context.CancelFunc) {
 		case <-drainCtx.Done():
 		}
 	}()
+	d.service.stopping()
 	d.bus.Publish(events.Event{Kind: "stopping", Text: fmt.Sprintf("stopping: %s held, up to %s to finish", count(d.held(), "request", "requests"), d.drain)})
 	if err := d.router.Drain(drainCtx); err != nil {
 		d.log.Warn("requests cut at the stop", "held", d.held())
 	}
+	d.before.drain(drainCtx)
 	_ = server.Close() // what is still open was given its time
 	d.sup.Shutdown(0)
 	<-d.reaped

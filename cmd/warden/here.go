@@ -15,16 +15,26 @@ import (
 // upHere runs the daemon in this process: services and pipes. The first signal
 // drains, the second kills.
 func (a *app) upHere(cfg configs.Config, f *upFlags, mode tui.ProgressMode) error {
-	ctx, signals := a.watchSignals(context.Background())
+	onHangup := hangupUpgrades
+	if isTerminal(a.in) || isTerminal(a.out) || isTerminal(a.err) {
+		onHangup = hangupStops
+	}
+	ctx, signals := a.watchSignals(context.Background(), onHangup)
 	defer signals.close()
 	d, err := newDaemon(cfg, a.demoOf(f), newLogger(a.err, mode))
 	if err != nil {
 		return err
 	}
+	return a.runHere(ctx, d, signals, f, mode)
+}
+
+// runHere runs the daemon and shows its start.
+func (a *app) runHere(ctx context.Context, d *daemon, signals *signals, f *upFlags, mode tui.ProgressMode) error {
 	progressCtx, stopProgress := context.WithCancel(ctx)
 	defer stopProgress()
 	shown := make(chan error, 1)
-	go func() { shown <- a.progressOf(progressCtx, cfg, f, mode) }()
+	go func() { shown <- a.progressOf(progressCtx, d.cfg, f, mode) }()
+	go d.upgradeOnHangup(signals)
 	go d.killOn(signals.second())
 	ended := make(chan error, 1)
 	go func() { ended <- d.run(ctx) }()
@@ -74,23 +84,24 @@ func (a *app) runLeashed(cfg configs.Config, f *upFlags) error {
 	if leash == nil || out == nil {
 		return fail(exitUsage, errors.New("--leash is for warden itself"), "")
 	}
-	ctx, signals := a.watchSignals(context.Background())
+	ctx, signals := a.watchSignals(context.Background(), hangupUpgrades)
 	defer signals.close()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	d, err := newDaemon(cfg, a.demoOf(f), newLogger(a.err, tui.ProgressPlain))
-	rep := report{OK: err == nil}
-	if err != nil {
-		rep = report{Code: codeOf(err), Error: err.Error(), Fix: hintOf(err)}
-	}
-	_ = json.NewEncoder(out).Encode(rep) // the reader may be gone; the leash tells
+	_ = json.NewEncoder(out).Encode(reportOf(err)) // the reader may be gone; the leash tells
 	out.Close()
 	if err != nil {
 		return &silentExit{code: codeOf(err)}
 	}
 	go func() {
 		if word, _ := bufio.NewReader(leash).ReadString('\n'); word != detachWord {
-			d.stop(cfg.Drain)
+			stop()
+			return
 		}
+		d.nobodyWaits()
 	}()
+	go d.upgradeOnHangup(signals)
 	go d.killOn(signals.second())
 	return d.run(ctx)
 }

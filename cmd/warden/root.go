@@ -78,7 +78,7 @@ func (a *app) root() *cobra.Command {
 			root.AddCommand(c)
 		}
 	}
-	grouped("run", a.upCommand(), a.downCommand(), a.benchCommand())
+	grouped("run", a.upCommand(), a.downCommand(), a.upgradeCommand(), a.benchCommand())
 	grouped("watch", a.statusCommand(), a.topCommand(), a.logsCommand(), a.eventsCommand())
 	grouped("steer", a.affinityCommand(), a.spillCommand(), a.restartCommand(), a.drainCommand(), a.undrainCommand(), a.killCommand(), a.retryCommand())
 	grouped("setup", a.setupCommand(), a.envCommand(), a.modelsCommand(), a.gpusCommand(), a.configCommand(), a.completionCommand(), a.versionCommand())

@@ -32,6 +32,7 @@ type upFlags struct {
 	ascii        bool
 	progress     string
 	leash        bool
+	takeover     bool
 	engineArgs   []string
 	forConfig    map[string]any // by configuration key
 	changedFlags func(string) bool
@@ -99,6 +100,8 @@ func (f *upFlags) register(a *app, cmd *cobra.Command) {
 	fl.StringVar(&f.progress, "progress", "auto", "`FORM` progress on stderr: auto, tty, plain, json or quiet")
 	fl.BoolVar(&f.leash, "leash", false, "started by another warden: descriptors 3 and 4 are its leash and its report")
 	_ = fl.MarkHidden("leash")
+	fl.BoolVar(&f.takeover, "takeover", false, "started by `warden upgrade`: descriptor 3 is the handover")
+	_ = fl.MarkHidden("takeover")
 	_ = cmd.RegisterFlagCompletionFunc("model", a.completeCatalogue)
 }
 
@@ -212,6 +215,9 @@ func (f *upFlags) applyTo(m *configs.Model) error {
 // (services, pipes), else in one of its own behind this terminal, so that a
 // person can leave it running.
 func (a *app) up(ctx context.Context, f *upFlags) error {
+	if f.takeover {
+		return a.runTakeover(f)
+	}
 	cfg, err := a.settle(f)
 	if err != nil {
 		return err

@@ -35,6 +35,11 @@ type Accepted struct {
 	Generation uint64        `json:"generation"`
 }
 
+// Upgraded answers POST /v1/upgrade.
+type Upgraded struct {
+	PID int `json:"pid"` // of the process that takes over; Version tells when it has
+}
+
 // AffinityChange answers a change of a model's placement policy.
 type AffinityChange struct {
 	Model        string `json:"model"`

@@ -29,3 +29,11 @@ type Operator interface {
 	Replica(ctx context.Context, id string, action ReplicaAction) (Accepted, error)
 	Shutdown(ctx context.Context, req ShutdownRequest) error
 }
+
+// Upgrader is a Backend that another process can take over from without a gap. It is an interface of its own because
+// not every Backend has a program to start.
+type Upgrader interface {
+	// Upgrade starts the program anew. It returns once the new process is ready to take over, and the answer leaves
+	// before it does: then this socket is closed and opened again by that process. An error leaves all as it was.
+	Upgrade(ctx context.Context) (Upgraded, error)
+}

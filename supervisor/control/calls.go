@@ -66,6 +66,12 @@ func (c *Client) Watch(ctx context.Context) iter.Seq2[Message, error] {
 	return lines[Message](ctx, c, "/v1/events")
 }
 
+// Upgrade orders the daemon to hand over to a new process of its program, and returns once that is ready to take over.
+func (c *Client) Upgrade(ctx context.Context) (next Upgraded, err error) {
+	err = c.call(ctx, http.MethodPost, "/v1/upgrade", nil, &next)
+	return next, err
+}
+
 // Logs yields log lines until the query is satisfied, or with Follow until ctx ends.
 func (c *Client) Logs(ctx context.Context, q LogQuery) iter.Seq2[LogLine, error] {
 	path := "/v1/logs"

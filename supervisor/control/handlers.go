@@ -23,6 +23,7 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("PUT /v1/models/{alias}/spill", s.spill)
 	mux.HandleFunc("POST /v1/replicas/{id}/{action}", s.replica)
 	mux.HandleFunc("POST /v1/shutdown", s.shutdown)
+	mux.HandleFunc("POST /v1/upgrade", s.unbounded(s.upgrade)) // the new process looks at the machine first
 	mux.HandleFunc("GET /debug/pprof/", s.unbounded(pprof.Index))
 	mux.HandleFunc("GET /debug/pprof/profile", s.unbounded(pprof.Profile))
 	mux.HandleFunc("GET /debug/pprof/trace", s.unbounded(pprof.Trace))
@@ -102,7 +103,17 @@ func (s *Server) shutdown(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusAccepted, struct{}{}, s.opts.Backend.Shutdown(r.Context(), req))
 }
 
-// unbounded lifts the write deadline: a profile takes as long as it was asked to.
+func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) {
+	u, ok := s.opts.Backend.(Upgrader)
+	if !ok {
+		writeError(w, &Error{Code: CodeNotFound, Message: "this daemon cannot be taken over from"})
+		return
+	}
+	next, err := u.Upgrade(r.Context())
+	answer(w, http.StatusAccepted, next, err)
+}
+
+// unbounded lifts the write deadline: some answers take as long as they were asked to.
 func (s *Server) unbounded(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if err := http.NewResponseController(w).SetWriteDeadline(time.Time{}); err != nil {

@@ -2,6 +2,7 @@ package control
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -395,5 +396,25 @@ func TestKernelNamesThePeer(t *testing.T) {
 		if err != nil || string(out) != tt.want {
 			t.Errorf("mode %o: %q (%v), want %q", tt.mode, out, err, tt.want)
 		}
+	}
+}
+
+// upgradable is a Backend that can be taken over from.
+type upgradable struct{ *fakeBackend }
+
+func (u upgradable) Upgrade(context.Context) (Upgraded, error) {
+	return Upgraded{PID: 4121}, u.order("upgrade")
+}
+
+func TestUpgrade(t *testing.T) {
+	b := upgradable{&fakeBackend{}}
+	_, c := serve(t, ServerOptions{Backend: b})
+	if next, err := c.Upgrade(testContext(t)); err != nil || next.PID != 4121 {
+		t.Errorf("upgrade %+v, %v", next, err)
+	}
+	_, c = serve(t, ServerOptions{Backend: b.fakeBackend})
+	var refused *Error
+	if _, err := c.Upgrade(testContext(t)); !errors.As(err, &refused) || refused.Code != CodeNotFound {
+		t.Errorf("upgrade of a Backend that has no program: %v", err)
 	}
 }

@@ -1,0 +1,245 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lm-warden/warden/supervisor/control"
+)
+
+// Streams in flight and requests that keep coming live through two upgrades:
+// none fails, and no engine is started anew.
+func TestUpgradeFailsNothing(t *testing.T) {
+	w := start(t, "--dp", "2")
+	before := identities(w.waitFor(allReady))
+	const streams, clients = 24, 4
+	answers := make([]answer, streams)
+	began := make(chan struct{}, streams)
+	var inFlight, sequential sync.WaitGroup
+	for i := range streams {
+		inFlight.Go(func() {
+			body := fmt.Sprintf(`{"model":"qwen3-4b","stream":true,"max_tokens":100,"ignore_eos":true,"messages":[{"role":"user","content":"stream %d"}]}`, i)
+			answers[i] = w.post("/v1/chat/completions", fmt.Sprintf("s-%d", i), body, func() { began <- struct{}{} })
+		})
+	}
+	var stop atomic.Bool
+	var served atomic.Int64
+	for i := range clients {
+		sequential.Go(func() { // one connection each, used again and again
+			for !stop.Load() {
+				if a := w.chat(fmt.Sprintf("c-%d", i), "again", i%2 == 0, 4); a.err != nil || a.code != 200 {
+					t.Errorf("client %d: %d %v %.200s", i, a.code, a.err, a.body)
+					return
+				}
+				served.Add(1)
+			}
+		})
+	}
+	for range streams / 2 {
+		<-began
+	}
+	pids := []int{w.cmd.Process.Pid}
+	for range 2 {
+		out, code := w.runCommand("upgrade")
+		if code != 0 {
+			t.Fatalf("upgrade: exit code %d\n%s", code, out)
+		}
+		v, err := w.client.Version(t.Context())
+		if err != nil || slices.Contains(pids, v.PID) {
+			t.Fatalf("after the upgrade of %v: %+v, %v", pids, v, err)
+		}
+		pids = append(pids, v.PID)
+		at := served.Load()
+		w.waitFor(func(control.Status) bool { return served.Load() > at+clients })
+	}
+	inFlight.Wait()
+	stop.Store(true)
+	sequential.Wait()
+	for i, a := range answers {
+		if a.err != nil || a.code != 200 || !strings.Contains(a.body, "data: [DONE]") || strings.Contains(a.body, `"error"`) {
+			t.Errorf("stream %d: %d %v ...%.100s", i, a.code, a.err, a.body)
+		}
+	}
+	t.Logf("%d streams and %d requests through 2 upgrades", streams, served.Load())
+	if diff := cmp.Diff(before, identities(w.waitFor(allReady))); diff != "" {
+		t.Errorf("engines before (-) and after (+):\n%s", diff)
+	}
+	// The first process still stands for the whole in front of whoever started
+	// it: a signal to it stops the last one, and its exit code is that one's.
+	http.DefaultClient.CloseIdleConnections()
+	if err := w.cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-w.done:
+	case <-time.After(30 * time.Second):
+		t.Fatal("warden does not end after an upgrade")
+	}
+	if code := w.cmd.ProcessState.ExitCode(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// A stop that comes while the old process still answers waits for its streams.
+func TestStopAfterUpgradeWaitsForOldStreams(t *testing.T) {
+	w := start(t, "--dp", "1")
+	began := make(chan struct{}, 1)
+	result := make(chan answer, 1)
+	go func() {
+		result <- w.post("/v1/chat/completions", "old", `{"model":"qwen3-4b","stream":true,"max_tokens":150,"ignore_eos":true,"messages":[{"role":"user","content":"x"}]}`,
+			func() { began <- struct{}{} })
+	}()
+	<-began
+	if err := w.cmd.Process.Signal(syscall.SIGHUP); err != nil { // nobody has a terminal: an upgrade
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for { // the control socket is closed and opened again meanwhile
+		if v, err := w.client.Version(ctx); err == nil && v.PID != w.cmd.Process.Pid {
+			break
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatal("no other process answers after SIGHUP")
+		}
+	}
+	if out, code := w.runCommand("down"); code != 0 {
+		t.Errorf("down: exit code %d\n%s", code, out)
+	}
+	if a := <-result; a.err != nil || !strings.Contains(a.body, "[DONE]") {
+		t.Errorf("the stream of the old process was cut: %v ...%.200s", a.err, a.body)
+	}
+}
+
+// An upgrade that cannot start changes nothing.
+func TestUpgradeWithABadConfiguration(t *testing.T) {
+	w := start(t, "--dp", "1")
+	before := identities(w.waitFor(allReady))
+	config := filepath.Join(w.home, "warden", "config.yaml")
+	writeFile(t, config, "max_wait: 900s\n")
+	out, code := w.runCommand("upgrade", "--name", "default")
+	if code == 0 || !strings.Contains(out, "max_wait") {
+		t.Errorf("upgrade: exit code %d\n%s", code, out)
+	}
+	if err := os.Remove(config); err != nil {
+		t.Fatal(err)
+	}
+	if a := w.chat("still", "here", false, 4); a.code != 200 {
+		t.Errorf("after the failed upgrade: %d %v %s", a.code, a.err, a.body)
+	}
+	if diff := cmp.Diff(before, identities(w.waitFor(allReady))); diff != "" {
+		t.Errorf("engines before (-) and after (+):\n%s", diff)
+	}
+}
+
+func TestListenerIsPassedOn(t *testing.T) {
+	ours, file, err := newHandover()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ours.close()
+	theirs, err := handoverOn(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer theirs.close()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ours.sendListener(l); err != nil {
+		t.Fatal(err)
+	}
+	passed, err := theirs.receiveListener()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer passed.Close()
+	if err := l.Close(); err != nil { // as the old warden does: the socket stays open
+		t.Fatal(err)
+	}
+	client, err := net.Dial("tcp", passed.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	conn, err := passed.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.Close()
+
+	if err := ours.say(wordGo); err != nil {
+		t.Fatal(err)
+	}
+	if word := theirs.hear(); word != wordGo {
+		t.Errorf("heard %q", word)
+	}
+	if err := theirs.sendReport(report{Code: 4, Error: "bad", Fix: "better"}); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := ours.receiveReport(time.Minute); err != nil || r != (report{Code: 4, Error: "bad", Fix: "better"}) {
+		t.Errorf("report %+v, %v", r, err)
+	}
+	theirs.close()
+	if word := ours.hear(); word != "" {
+		t.Errorf("heard %q from one that is gone", word)
+	}
+}
+
+func TestSameAddress(t *testing.T) {
+	tests := []struct {
+		configured, bound string
+		want              bool
+	}{
+		{"127.0.0.1:8000", "127.0.0.1:8000", true},
+		{"127.0.0.1:0", "127.0.0.1:41234", true},
+		{"localhost:8000", "127.0.0.1:8000", true},
+		{"localhost:8000", "[::]:8000", false},
+		{":8000", "[::]:8000", true},
+		{"0.0.0.0:8000", "[::]:8000", true},
+		{"127.0.0.1:8000", "[::]:8000", false},
+		{"0.0.0.0:8000", "127.0.0.1:8000", false},
+		{"127.0.0.1:8001", "127.0.0.1:8000", false},
+		{"127.0.0.2:8000", "127.0.0.1:8000", false},
+		{"nonsense", "127.0.0.1:8000", false},
+	}
+	for _, tt := range tests {
+		if got := sameAddress(tt.configured, tt.bound); got != tt.want {
+			t.Errorf("sameAddress(%s, %s) = %v", tt.configured, tt.bound, got)
+		}
+	}
+}
+
+func TestTakeoverCommandLine(t *testing.T) {
+	tests := []struct{ args, want string }{
+		{"up --demo -- --seed 1", "up --takeover --demo -- --seed 1"},
+		{"--config c up --takeover --leash -d", "--config c up --takeover --leash -d"},
+	}
+	for _, tt := range tests {
+		if got := strings.Join(takeoverArgs(strings.Fields(tt.args)), " "); got != tt.want {
+			t.Errorf("%s -> %s, want %s", tt.args, got, tt.want)
+		}
+	}
+	env := successorEnv([]string{"A=1", "WATCHDOG_PID=7", "WATCHDOG_USEC=5"})
+	if !slices.Equal(env, []string{"A=1", "WATCHDOG_USEC=5"}) {
+		t.Errorf("environment %v", env)
+	}
+}
