@@ -65,7 +65,7 @@ func (x *exchange) brokeOff(p place, err error) (again bool) {
 		return false
 	}
 	x.turn.d.failed(p.up, err)
-	x.router.metrics.retried(x.record.Model, "connection")
+	x.router.metrics.Retried(x.record.Model, "connection")
 	x.router.opts.Log.Warn("replica broke off before its first byte", "replica", p.up.id, "model", x.record.Model,
 		"session", x.turn.key.Short(), "err", err)
 	return true
@@ -81,13 +81,15 @@ func (x *exchange) engineRefused(p place, resp *http.Response) (again bool) {
 	}
 	a := &answer{resp.StatusCode, resp.Header, body}
 	switch {
+	case x.edit.FoldSystemTurns && resp.StatusCode == http.StatusBadRequest && dialect.RolesMustAlternate(body):
+		return x.unfold(p)
 	case resp.StatusCode >= 500 && dialect.EngineDead(body):
 		return x.brokeOff(p, p.up.dead())
 	case resp.StatusCode == http.StatusServiceUnavailable:
 		// Back-pressure (--max-num-queued-reqs) or the beginning of a
 		// shutdown; no sign of a fault.
 		x.refusedBy = a
-		x.router.metrics.retried(x.record.Model, "engine_full")
+		x.router.metrics.Retried(x.record.Model, "engine_full")
 		return true
 	}
 	x.pass(a)
@@ -102,7 +104,7 @@ func (x *exchange) pass(a *answer) {
 		body = x.api.ErrorBody(dialect.Error{Status: a.status, Message: string(start) + " ... (shortened by warden)"}, x.requestID)
 	}
 	if x.api == dialect.Messages && a.status == http.StatusBadRequest && !x.turn.d.modelNow().ExactErrors {
-		if reworded, ok := dialect.AnthropicOverflow(body, x.requestID); ok {
+		if reworded, ok := dialect.AnthropicOverflow(body, x.turn.estimate, x.requestID); ok {
 			body = reworded
 		}
 	}

@@ -1,8 +1,7 @@
 package router
 
 import (
-	"time"
-
+	"github.com/lm-warden/warden/router/breaks"
 	"github.com/lm-warden/warden/router/identity"
 	"github.com/lm-warden/warden/router/placement"
 )
@@ -11,6 +10,7 @@ import (
 // It is guarded by its deployment's lock.
 type conversation struct {
 	key    identity.Key
+	parent identity.Key
 	client string
 	class  identity.Class
 	reason placement.Reason // of the latest turn
@@ -20,11 +20,15 @@ type conversation struct {
 	generation uint64
 	turns      int // placed
 
-	prefill, decode int // turns in flight before and after their first token
+	open            []*turn // waiting or placed, in the order of their arrival
+	prefill, decode int     // turns placed, before and after their first token
 
 	// Sums over measured turns.
 	promptTokens, cachedTokens uint64
-	lastSeen                   time.Time
+	// Of the latest turn that ended well, -1 where not measured.
+	lastPrompt, lastCached int
+
+	past breaks.Past
 }
 
 // placed notes one dispatch.
@@ -35,12 +39,13 @@ func (c *conversation) placed(a placement.Dispatch) {
 		c.home, c.generation = a.Replica, a.Generation
 	}
 	c.prefill++
-	c.lastSeen = time.Now()
 }
 
 // finished notes the end of one turn.
 func (c *conversation) finished(rec *Record) {
-	c.lastSeen = rec.Ended
+	if rec.Ending() == identity.Done {
+		c.lastPrompt, c.lastCached = rec.Usage.PromptTokens, rec.Usage.CachedTokens
+	}
 	if rec.Usage.CachedTokens >= 0 && rec.Usage.PromptTokens > 0 {
 		c.promptTokens += uint64(rec.Usage.PromptTokens)
 		c.cachedTokens += uint64(rec.Usage.CachedTokens)

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lm-warden/warden/router/breaks"
 	"github.com/lm-warden/warden/router/identity"
 	"github.com/lm-warden/warden/router/lru"
 	"github.com/lm-warden/warden/router/placement"
@@ -29,8 +30,12 @@ type deployment struct {
 	index     *identity.Index // conversations by id and by content
 	talks     *lru.Map[identity.Key, *conversation]
 	pins      *lru.Map[string, pin] // by identity.PinKey, in hex
+	breaks    breaks.Watch
 	stats     *stats
-	events    []event // to be told once the lock is free
+	// What was found out about the clients and the model, see mends.go.
+	asked       *lru.Map[identity.Key, struct{}] // conversations told once to fold their system turns
+	alternating bool                             // the chat template refuses two user messages in a row
+	events      []event                          // to be told once the lock is free
 }
 
 // pin is the one process that holds a stored response.
@@ -69,6 +74,7 @@ func newDeployment(r *Router, m Model) *deployment {
 		index:     identity.NewIndex(identity.Limits{Conversations: known, Idle: m.Placement.SessionTTL}),
 		talks:     lru.New[identity.Key, *conversation](known),
 		pins:      lru.New[string, pin](maxPins),
+		asked:     lru.New[identity.Key, struct{}](known),
 		stats:     newStats(time.Now()),
 	}
 }
@@ -108,12 +114,14 @@ func (d *deployment) configure(m Model) {
 }
 
 // arrive registers a request as a turn and asks for a place.
-func (d *deployment) arrive(who identity.Identity, scan *identity.Body, arrived time.Time) *turn {
+func (d *deployment) arrive(x *exchange) *turn {
+	who := x.who
 	t := &turn{d: d, id: d.router.nextTurn.Add(1), who: who, answers: make(chan placement.Action, 1),
-		estimate: scan.Chars / charsPerToken}
+		estimate: x.scan.Chars / charsPerToken, arrived: x.record.Arrived, folded: x.edit.FoldSystemTurns,
+		body: d.router.fingerprint(x.payload.Bytes), drop: x.drop}
 	ask := placement.Turn{
 		ID: t.id, Class: string(who.Class), Parent: placement.Key(who.Parent), Root: who.Root,
-		PromptTokens: t.estimate, MaxOutput: scan.MaxTokens, Arrived: arrived,
+		PromptTokens: t.estimate, MaxOutput: x.scan.MaxTokens, Arrived: t.arrived,
 	}
 	d.mu.Lock()
 	defer d.unlock()
@@ -129,7 +137,7 @@ func (d *deployment) arrive(who identity.Identity, scan *identity.Body, arrived 
 	d.recognise(t, &ask)
 	began := time.Now()
 	d.step(placement.Arrive{Turn: ask})
-	d.router.metrics.placing.Observe(time.Since(began).Seconds())
+	d.router.metrics.Decided(time.Since(began))
 	d.refuseHopeless()
 	return t
 }
@@ -155,12 +163,14 @@ func (d *deployment) recognise(t *turn, ask *placement.Turn) {
 	ask.Key = placement.Key(t.key)
 	talk, ok := d.talks.Get(t.key)
 	if !ok {
-		talk = &conversation{key: t.key}
+		talk = &conversation{key: t.key, lastPrompt: -1, lastCached: -1}
 		d.talks.Put(t.key, talk)
 		d.stats.sessionsSeen++
 	}
-	talk.client, talk.class = t.who.Client, t.who.Class
+	talk.client, talk.class, talk.parent = t.who.Client, t.who.Class, t.who.Parent
 	t.talk = talk
+	d.replaceEarlier(t)
+	talk.open = append(talk.open, t)
 }
 
 // pinned directs a turn that builds on a stored response to the process that
@@ -210,10 +220,10 @@ func (d *deployment) dispatch(a placement.Dispatch) {
 		}
 		return
 	}
-	t.up = up
+	t.up, t.believed = up, a.ExpectedCached
 	up.held.Add(1)
 	d.stats.of(up.id).placements[a.Reason]++
-	d.router.metrics.placed(d.alias, up.id, a.Reason)
+	d.router.metrics.Placed(d.alias, up.id, a.Reason)
 	if t.talk != nil {
 		t.talk.placed(a)
 	}

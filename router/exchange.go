@@ -1,8 +1,8 @@
 package router
 
 import (
-	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -12,6 +12,7 @@ import (
 	"github.com/lm-warden/warden/router/identity"
 	"github.com/lm-warden/warden/router/payload"
 	"github.com/lm-warden/warden/router/placement"
+	"github.com/lm-warden/warden/router/record"
 )
 
 // exchange is one request and its answer, from the headers to the last byte.
@@ -26,10 +27,12 @@ type exchange struct {
 	api       dialect.API
 	keyID     string
 
-	payload   *payload.Payload
-	body      []byte // what an engine gets: the payload, or an edited copy
-	scan      identity.Body
-	hideUsage bool // warden asked for the usage chunk: take it out again
+	payload *payload.Payload
+	body    []byte // what an engine gets: the payload, or an edited copy
+	scan    identity.Body
+	who     identity.Identity
+	edit    identity.Edit // what warden changed in the body
+	drop    func()        // ends the request for a later copy of it
 
 	turn      *turn
 	committed bool      // something of an engine's answer has been sent
@@ -40,28 +43,7 @@ type exchange struct {
 }
 
 // Record is one request that reached placement, for access logs and traces.
-// It holds sizes, times and names, never content.
-type Record struct {
-	RequestID, Path, Model string
-	Stream                 bool
-	// Session is the conversation's key in hex, "" for none.
-	Session, Client, Class, KeyID string
-
-	Replica    ReplicaID
-	Generation uint64
-	Reason     placement.Reason
-	Attempts   int
-
-	Arrived, Placed, FirstByte, FirstToken, Ended time.Time // zero: never happened
-
-	Status            int // as sent to the client, 0 when nothing was
-	BytesIn, BytesOut int64
-	Usage             dialect.Usage // -1 where not measured
-	Finish            string
-	Aborted, Failed   bool // the client left; the answer could not be completed
-
-	responseID string // of a stored response
-}
+type Record = record.Record
 
 // newExchange wraps one request. Nothing here depends on its content.
 func newExchange(r *Router, w http.ResponseWriter, req *http.Request) *exchange {
@@ -69,8 +51,7 @@ func newExchange(r *Router, w http.ResponseWriter, req *http.Request) *exchange 
 		router: r, w: w, control: http.NewResponseController(w), req: req, ctx: req.Context(),
 		requestID: gate.RequestID(req), api: shapeOf(req),
 	}
-	x.record = Record{RequestID: x.requestID, Path: req.URL.Path, Arrived: time.Now(), Usage: dialect.Usage{
-		PromptTokens: -1, CachedTokens: -1, OutputTokens: -1}}
+	x.record = record.New(x.requestID, req.URL.Path, time.Now())
 	return x
 }
 
@@ -81,15 +62,16 @@ func (r *Router) serveEngine(x *exchange) {
 		return
 	}
 	defer r.leave()
-	ctx, cancel := context.WithCancel(x.req.Context())
-	defer cancel()
-	defer context.AfterFunc(r.ctx, func() {
-		cancel()
+	ctx, cancel := context.WithCancelCause(x.req.Context())
+	defer cancel(nil)
+	end := func(cause error) {
+		cancel(cause)
 		// A write to a client that does not read would go on until its own
-		// deadline; one second is enough to say that we close.
+		// deadline; one second is enough to say why it ends.
 		_ = x.control.SetWriteDeadline(time.Now().Add(time.Second))
-	})()
-	x.ctx = ctx
+	}
+	defer context.AfterFunc(r.ctx, func() { end(context.Canceled) })()
+	x.ctx, x.drop = ctx, func() { end(errResent) }
 
 	received, refused := x.readBody()
 	if refused != nil {
@@ -112,8 +94,8 @@ func (r *Router) serveEngine(x *exchange) {
 // own in the engine.
 const maxChoices = 128
 
-// understand scans the body, finds the model and makes the few changes to the
-// body that an engine needs. Everything else in it stays as it came.
+// understand scans the body, finds the model and the conversation, and edits
+// the body where an engine needs it.
 func (x *exchange) understand() (*deployment, *refusal) {
 	x.scan = identity.Scan(x.req.URL.Path, x.body)
 	if !x.scan.Valid {
@@ -128,32 +110,29 @@ func (x *exchange) understand() (*deployment, *refusal) {
 	}
 	model := d.modelNow()
 	x.record.Model, x.record.Stream, x.record.KeyID = model.Alias, x.scan.Stream, x.keyID
-	var edit identity.Edit
-	if rename {
-		edit.Model = model.Alias
+	x.identify()
+	if x.edit, refused = x.mend(d, &model, rename); refused != nil {
+		return nil, refused
 	}
-	edit.FoldSystemTurns = model.FoldSystemTurns && x.api == dialect.Messages
-	// continuous_usage_stats starts to work with include_usage: the client
-	// would get usage on every chunk.
-	edit.IncludeUsage = x.api.UsageOnDemand() && x.scan.Stream && !x.scan.IncludeUsage && !model.ExactStreams &&
-		!bytes.Contains(x.body, []byte("continuous_usage_stats"))
-	x.body = x.scan.Edit(x.body, edit)
-	x.hideUsage = edit.IncludeUsage
+	x.body = x.scan.Edit(x.body, x.edit)
 	return d, nil
 }
 
-// serveBy gets a place at d and tries replicas until one has answered.
-func (x *exchange) serveBy(d *deployment) {
-	who := identity.Identify(identity.Request{
+// identify says which conversation the request belongs to.
+func (x *exchange) identify() {
+	x.who = identity.Identify(identity.Request{
 		Method: x.req.Method, Path: x.req.URL.Path, PeerAddr: x.req.RemoteAddr, APIKeyID: x.keyID,
 		Model: x.record.Model, Header: x.req.Header, ExtraHeaders: x.router.opts.SessionHeaders,
 	}, x.scan)
 	if x.api == dialect.Plain || x.api == dialect.CountTokens {
-		who.Class = identity.Auxiliary
+		x.who.Class = identity.Auxiliary
 	}
-	x.record.Client, x.record.Class = who.Client, string(who.Class)
+	x.record.Client, x.record.Class = x.who.Client, string(x.who.Class)
+}
 
-	x.turn = d.arrive(who, &x.scan, x.record.Arrived)
+// serveBy gets a place at d and tries replicas until one has answered.
+func (x *exchange) serveBy(d *deployment) {
+	x.turn = d.arrive(x)
 	x.record.Session = x.turn.key.String()
 	defer x.end()
 	for {
@@ -190,13 +169,18 @@ func (x *exchange) refuseTurn(reject placement.Reject) {
 	x.refuse(rejected(reject, x.record.Model))
 }
 
-// cut ends an exchange whose context has ended: the client left, or the Router
-// is being closed, in which case the client is still there to be told.
+// cut ends an exchange whose context has ended: the client left, or sent the
+// request again, or the Router is being closed. Where it may still be there it
+// is told.
 func (x *exchange) cut() {
 	if x.req.Context().Err() != nil || x.committed {
 		x.abort()
 	}
 	x.record.Aborted = true
+	if errors.Is(context.Cause(x.ctx), errResent) {
+		x.refuse(rejected(placement.Reject{Why: whyResent, RetryAfter: time.Minute}, x.record.Model))
+		return
+	}
 	x.refuse(rejected(placement.Reject{Why: whyClosed}, "warden"))
 }
 
@@ -212,6 +196,6 @@ func (x *exchange) abort() {
 func (x *exchange) end() {
 	x.record.Ended = time.Now()
 	x.turn.end(&x.record)
-	x.router.metrics.finished(&x.record)
+	x.router.metrics.Finished(&x.record)
 	x.router.opts.OnFinish(x.record)
 }

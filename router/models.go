@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lm-warden/warden/router/mends"
 	"github.com/lm-warden/warden/router/names"
 	"github.com/lm-warden/warden/router/placement"
 )
@@ -28,10 +29,8 @@ type Model struct {
 	// ExactErrors passes an engine's refusal of a too long prompt on to
 	// Anthropic clients in the engine's words, which they cannot act on.
 	ExactErrors bool
-	// FoldSystemTurns rewrites system messages inside a history to user
-	// messages (/v1/messages): engines that hoist them read the whole history
-	// anew each time.
-	FoldSystemTurns bool
+	// SystemTurns says what becomes of system messages inside a history.
+	SystemTurns mends.SystemTurns
 }
 
 func (m *Model) names() []string {
@@ -58,6 +57,9 @@ func (r *Router) SetModels(models []Model) error {
 	defer r.changes.Unlock()
 	old, next := r.models.Load(), &catalog{byName: map[string]*deployment{}}
 	for _, m := range models {
+		if err := m.SystemTurns.Check(); err != nil {
+			return fmt.Errorf("model %q: %w", m.Alias, err)
+		}
 		for _, name := range m.names() {
 			if other := next.byName[name]; other != nil {
 				return fmt.Errorf("models %q and %q both claim the name %q", other.alias, m.Alias, name)

@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lm-warden/warden/router/dialect"
-	"github.com/lm-warden/warden/router/identity"
 	"github.com/lm-warden/warden/router/placement"
 )
 
@@ -523,27 +521,4 @@ func TestForkBeginsWhereItsHistoryIs(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestOutcomes(t *testing.T) {
-	measured := dialect.Usage{PromptTokens: 100, CachedTokens: 80, OutputTokens: 5}
-	none := dialect.Usage{PromptTokens: -1, CachedTokens: -1, OutputTokens: -1}
-	for _, c := range []struct {
-		name   string
-		record Record
-		want   placement.Outcome
-		ending identity.Ending
-	}{
-		{"answered", Record{Status: 200, Usage: measured, Finish: "stop"},
-			placement.Outcome{PromptTokens: 100, CachedTokens: 80, OutputTokens: 5, FinishClass: "stop"}, identity.Done},
-		{"not measured", Record{Status: 200, Usage: none}, placement.Outcome{CachedTokens: -1}, identity.Done},
-		// What an engine refused has left no trace in its cache.
-		{"refused by the engine", Record{Status: 400, Usage: none}, placement.Outcome{CachedTokens: -1, Failed: true}, identity.Failed},
-		{"broken", Record{Status: 200, Failed: true, Usage: none}, placement.Outcome{CachedTokens: -1, Failed: true}, identity.Failed},
-		{"client left", Record{Aborted: true, Usage: none}, placement.Outcome{CachedTokens: -1, Aborted: true}, identity.Aborted},
-	} {
-		if got := outcome(&c.record); got != c.want || ending(&c.record) != c.ending {
-			t.Errorf("%s: %+v, ending %d", c.name, got, ending(&c.record))
-		}
-	}
 }

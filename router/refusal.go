@@ -34,6 +34,8 @@ func rejected(a placement.Reject, model string) refusal {
 		message = "the replicas of " + model + " are still starting"
 	case placement.WhyTimeout, placement.WhyFull, placement.WhyCache:
 		message = "all replicas of " + model + " are busy and the request has waited as long as it may"
+	case whyResent:
+		message = "the same request was sent again; this one was ended for the later one"
 	case placement.WhyQueueFull:
 		message = "too many requests wait for " + model
 	case placement.WhyPinnedGone:
@@ -59,6 +61,7 @@ func rejected(a placement.Reject, model string) refusal {
 const (
 	whyNoReplica placement.Why = "no_replica"
 	whyClosed    placement.Why = "closed"
+	whyResent    placement.Why = "resent"
 )
 
 // closedRetry is when to ask again after a shutdown: a service manager that

@@ -33,8 +33,8 @@ func (x *exchange) relay(p place, resp *http.Response) (again bool) {
 // has come: vLLM sends its headers long before the first token, and until
 // something was sent the request can still move to another replica.
 func (x *exchange) relayStream(p place, resp *http.Response) (again bool) {
-	stream := dialect.NewStream(x.api, x.hideUsage)
-	defer func() { x.measured(stream.Summary) }()
+	stream := dialect.NewStream(x.api, x.edit.IncludeUsage)
+	defer func() { x.record.Measured(stream.Summary) }()
 	buffer := x.router.pieces.Get().(*[]byte)
 	defer x.router.pieces.Put(buffer)
 	for {
@@ -104,7 +104,7 @@ func (x *exchange) relayWhole(p place, resp *http.Response) (again bool) {
 				x.commit(resp, false)
 			}
 			if whole.Len() <= maxMeasured {
-				x.measured(x.api.ReadAnswer(whole.Bytes()))
+				x.record.Measured(x.api.ReadAnswer(whole.Bytes()))
 			}
 			return false
 		case err != nil:
@@ -197,13 +197,5 @@ func (x *exchange) firstToken() {
 	if x.record.FirstToken.IsZero() {
 		x.record.FirstToken = time.Now()
 		x.turn.firstToken()
-	}
-}
-
-// measured takes over what the answer said about itself.
-func (x *exchange) measured(s dialect.Summary) {
-	x.record.Usage, x.record.Finish = s.Usage, s.Finish
-	if s.ResponseID != "" {
-		x.record.responseID = s.ResponseID
 	}
 }

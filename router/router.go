@@ -2,6 +2,7 @@ package router
 
 import (
 	"context"
+	"hash/maphash"
 	"log/slog"
 	"net"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/lm-warden/warden/router/gate"
 	"github.com/lm-warden/warden/router/link"
+	"github.com/lm-warden/warden/router/metrics"
 	"github.com/lm-warden/warden/router/payload"
 	"github.com/lm-warden/warden/router/placement"
 )
@@ -91,13 +93,14 @@ func (o Options) withDefaults() Options {
 type Router struct {
 	opts    Options
 	guard   gate.Guard
-	metrics *metrics
+	metrics *metrics.Set
 	started time.Time
 
 	models  atomic.Pointer[catalog]
 	changes sync.Mutex // serialises SetModels
 
 	nextTurn atomic.Uint64
+	seed     maphash.Seed // of fingerprints
 	buffers  payload.Pool // for request bodies and whole answers
 	pieces   sync.Pool    // *[]byte of pieceSize, for copying answers
 
@@ -113,7 +116,7 @@ type Router struct {
 // New returns a Router without models; it refuses everything until SetModels.
 func New(opts Options) *Router {
 	opts = opts.withDefaults()
-	r := &Router{opts: opts, guard: gate.NewGuard(opts.Hosts, opts.Origins), metrics: newMetrics(), started: time.Now()}
+	r := &Router{opts: opts, guard: gate.NewGuard(opts.Hosts, opts.Origins), metrics: metrics.New(), started: time.Now(), seed: maphash.MakeSeed()}
 	r.ctx, r.close = context.WithCancel(context.Background())
 	r.models.Store(&catalog{})
 	r.pieces.New = func() any { b := make([]byte, pieceSize); return &b }

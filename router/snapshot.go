@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lm-warden/warden/router/breaks"
 	"github.com/lm-warden/warden/router/figures"
 	"github.com/lm-warden/warden/router/identity"
 	"github.com/lm-warden/warden/router/placement"
@@ -15,6 +16,7 @@ import (
 type (
 	Tokens    = figures.Tokens
 	Quantiles = figures.Quantiles
+	Break     = breaks.Found
 )
 
 // Snapshot is a copy of the Router's state at one time.
@@ -36,8 +38,10 @@ type ModelSnapshot struct {
 	Placements                 map[placement.Reason]uint64
 	HomesLost                  uint64
 
-	Requests, Errors  uint64 // ended on a replica; of those, failed
-	Refused, Retried  uint64 // got no place; attempts repeated elsewhere
+	Requests, Errors  uint64                    // ended on a replica; of those, failed
+	Refused, Retried  uint64                    // got no place; attempts repeated elsewhere
+	Resent            uint64                    // ended because the client sent them again
+	Breaks            map[identity.Cause]uint64 // conversations whose cached prefix broke
 	RequestsPerSecond float64
 	TTFT              Quantiles
 
@@ -70,13 +74,19 @@ type ReplicaSnapshot struct {
 type SessionSnapshot struct {
 	ID                    string // first 4 hex digits of the key: short, not unique
 	Key                   string // whole key in hex
+	Parent                string // short form of the conversation that started it, "" for none
 	Client, Class, State  string // State: prefill, decode, waiting, idle
 	Turns, Tokens, Spills int
-	CachedShare           float64 // 0 to 1, negative unknown
-	Home, Served          ReplicaID
-	Reason                placement.Reason
-	Resident              bool
-	LastSeen              time.Time
+	CachedShare           float64 // over all measured turns, 0 to 1, negative unknown
+	// Prompt tokens of the latest answered turn and those of them from a prefix
+	// cache; -1 where the engine did not measure.
+	LastPrompt, LastCached int
+	// Break says why its cached prefix stopped matching; nil while it has not.
+	Break        *Break
+	Home, Served ReplicaID
+	Reason       placement.Reason
+	Resident     bool
+	LastSeen     time.Time
 }
 
 // QueuedTurn is one turn that waits for a place.
@@ -109,7 +119,8 @@ func (d *deployment) snapshot(now time.Time, maxSessions int) (ModelSnapshot, wi
 		Policy: v.Policy, Affinity: v.Policy != placement.PolicyBalance, SpillLimit: d.model.Placement.SpillLimit,
 		SessionsLive: v.SessionsKnown, SessionsSeen: int(d.stats.sessionsSeen),
 		Placements: v.Counters.Placements, HomesLost: v.Counters.HomesLost,
-		Refused: d.stats.refused, Retried: d.stats.retried,
+		Refused: d.stats.refused, Retried: d.stats.retried, Resent: d.stats.resent,
+		Breaks: maps.Clone(d.stats.breaks),
 	}
 	var ttft window.Histogram
 	for _, p := range v.Replicas {
@@ -156,12 +167,14 @@ func (d *deployment) replicaSnapshot(p placement.ReplicaView, now time.Time) (Re
 func (d *deployment) sessionSnapshot(v placement.SessionView) SessionSnapshot {
 	s := SessionSnapshot{
 		ID: displayID(v.Key), Key: identity.Key(v.Key).String(), State: "idle",
-		Turns: v.Turns, Tokens: v.Tokens, Spills: v.Spills, CachedShare: -1,
+		Turns: v.Turns, Tokens: v.Tokens, Spills: v.Spills,
+		Parent: displayID(v.Parent), CachedShare: -1, LastPrompt: -1, LastCached: -1,
 		Home: v.Home, Served: v.Served, Resident: v.Resident, LastSeen: v.LastSeen,
 	}
 	if c, ok := d.talks.Peek(identity.Key(v.Key)); ok {
 		s.Client, s.Class, s.State = c.client, string(c.class), c.state(v.Waiting)
 		s.CachedShare, s.Reason = c.cachedShare(), c.reason
+		s.LastPrompt, s.LastCached, s.Break = c.lastPrompt, c.lastCached, c.past.Found
 	}
 	return s
 }

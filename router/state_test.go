@@ -17,6 +17,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/lm-warden/warden/router/mends"
 )
 
 func TestModelNames(t *testing.T) {
@@ -103,7 +105,7 @@ func TestOnlyModelServesAnyName(t *testing.T) {
 
 func TestSystemTurnsAreFoldedOnRequest(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		f := newFixture(t, setup{engines: 1, model: Model{Alias: "m", FoldSystemTurns: true}})
+		f := newFixture(t, setup{engines: 1, model: Model{Alias: "m", SystemTurns: mends.SystemTurnsRewrite}})
 		f.post("/v1/messages", `{"model":"claude-x","messages":[{"role":"user","content":"a"},{"role":"system","content":"b"}]}`)
 		got := f.engine("r0").requests()[0].body
 		if want := `{"model":"m","messages":[{"role":"user","content":"a"},{"role":"user","content":"<system-reminder>\nb\n</system-reminder>"}]}`; got != want {

@@ -1,8 +1,11 @@
 package router
 
 import (
+	"cmp"
+	"strconv"
 	"time"
 
+	"github.com/lm-warden/warden/router/breaks"
 	"github.com/lm-warden/warden/router/figures"
 	"github.com/lm-warden/warden/router/identity"
 	"github.com/lm-warden/warden/router/placement"
@@ -13,9 +16,11 @@ type stats struct {
 	since        time.Time
 	replicas     map[ReplicaID]*replicaStats
 	sessionsSeen uint64
-	queued       uint64 // turns that had to wait
-	refused      uint64 // turns that got no place
-	retried      uint64 // attempts that failed unseen and were made again
+	queued       uint64                    // turns that had to wait
+	refused      uint64                    // turns that got no place
+	retried      uint64                    // attempts that failed unseen and were made again
+	resent       uint64                    // requests that were ended for a later copy of them
+	breaks       map[identity.Cause]uint64 // conversations whose prefix broke, by cause
 }
 
 // replicaStats are those of one replica.
@@ -25,7 +30,7 @@ type replicaStats struct {
 }
 
 func newStats(now time.Time) *stats {
-	return &stats{since: now, replicas: map[ReplicaID]*replicaStats{}}
+	return &stats{since: now, replicas: map[ReplicaID]*replicaStats{}, breaks: map[identity.Cause]uint64{}}
 }
 
 // of returns the figures of one replica. Their number is bounded by that of
@@ -55,7 +60,39 @@ func (d *deployment) account(t *turn, served *upstream, rec *Record) {
 	if rec.Stream && !rec.FirstToken.IsZero() {
 		r.FirstToken(rec.FirstToken, rec.FirstToken.Sub(rec.Arrived))
 	}
-	if rec.responseID != "" {
-		d.pins.Put(identity.PinKey(rec.KeyID, rec.responseID).String(), pin{served.id, served.generation})
+	for _, id := range rec.Stored {
+		d.pins.Put(identity.PinKey(rec.KeyID, id).String(), pin{served.id, served.generation})
 	}
+	d.diagnose(t, served, rec)
+}
+
+// diagnose looks for a prefix that stopped matching, and tells of it.
+func (d *deployment) diagnose(t *turn, served *upstream, rec *Record) {
+	if t.talk == nil {
+		return
+	}
+	found, say := d.breaks.Ended(&t.talk.past, breaks.Turn{
+		Client: t.who.Client, Same: t.same, Turns: t.who.Turns, Folded: t.folded,
+		Replica: string(served.id), Generation: served.generation,
+		Believed: t.believed, Bounded: served.facts.KVCapacityTokens > 0,
+		Good: rec.Ending() == identity.Done, Prompt: rec.Usage.PromptTokens, Cached: rec.Usage.CachedTokens,
+	}, rec.Ended)
+	if found == nil {
+		return
+	}
+	d.stats.breaks[found.Cause]++
+	d.router.metrics.Broke(d.alias, found.Cause)
+	var subject string
+	switch session := "session " + t.key.Short(); say {
+	case breaks.Conversation:
+		subject = session
+	case breaks.Client:
+		subject = "conversations of " + cmp.Or(t.who.Client, "this client") + " break one after the other: " + session
+	default:
+		return
+	}
+	d.tell("prefix_break", served.id, found.Sentence(subject), map[string]string{
+		"session": t.key.Short(), "client": t.who.Client, "cause": string(found.Cause), "fix": found.Fix,
+		"allowed": strconv.Itoa(found.Allowed), "cached": strconv.Itoa(found.Cached),
+	})
 }

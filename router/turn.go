@@ -2,6 +2,8 @@ package router
 
 import (
 	"context"
+	"slices"
+	"time"
 
 	"github.com/lm-warden/warden/router/identity"
 	"github.com/lm-warden/warden/router/placement"
@@ -16,6 +18,9 @@ type turn struct {
 	same     identity.Resolution
 	talk     *conversation // nil for turns without conversation
 	estimate int           // prompt tokens, from the length of the text
+	arrived  time.Time
+	body     uint64 // fingerprint of the request body
+	drop     func() // ends the request, while it is in talk.open
 
 	// answers takes the one Dispatch or Reject that is due at a time.
 	answers chan placement.Action
@@ -23,7 +28,10 @@ type turn struct {
 	// Guarded by the deployment's lock.
 	up       *upstream // where it is placed; nil while waiting and when over
 	decoding bool      // its first content byte has come
+	believed int       // prompt tokens that placement takes for cached there
 	refused  bool      // a Reject was given out: placement has forgotten it
+	folded   bool      // its system turns were rewritten
+	dropped  bool      // ended for a later copy of the same request
 	over     bool
 }
 
@@ -97,30 +105,11 @@ func (t *turn) end(rec *Record) {
 		}
 	} else {
 		d.unplace(t)
-		d.step(placement.Finish{TurnID: t.id, Outcome: outcome(rec)})
+		d.step(placement.Finish{TurnID: t.id, Outcome: rec.Outcome()})
 	}
-	d.index.Finish(t.same, ending(rec), rec.Ended)
+	if t.talk != nil {
+		t.talk.open = slices.DeleteFunc(t.talk.open, func(o *turn) bool { return o == t })
+	}
+	d.index.Finish(t.same, rec.Ending(), rec.Ended)
 	d.account(t, served, rec)
-}
-
-func ending(rec *Record) identity.Ending {
-	switch {
-	case rec.Aborted:
-		return identity.Aborted
-	case rec.Failed || rec.Status >= 400:
-		return identity.Failed
-	}
-	return identity.Done
-}
-
-func outcome(rec *Record) placement.Outcome {
-	return placement.Outcome{
-		PromptTokens: max(rec.Usage.PromptTokens, 0),
-		OutputTokens: max(rec.Usage.OutputTokens, 0),
-		CachedTokens: rec.Usage.CachedTokens,
-		FinishClass:  rec.Finish,
-		// A refused request has left no trace in the engine.
-		Failed:  rec.Failed || rec.Status >= 400,
-		Aborted: rec.Aborted,
-	}
 }

@@ -26,6 +26,8 @@ func TestReadAnswer(t *testing.T) {
 			Summary{Usage: Usage{2734, 2720, 3}, Finish: FinishToolCalls, Content: true, Ended: true}},
 		{"responses", Responses, `{"id":"resp_1","status":"incomplete","output":[{"type":"message"}],"usage":{"input_tokens":40,"output_tokens":7,"input_tokens_details":{"cached_tokens":0}}}`,
 			Summary{Usage: Usage{40, 0, 7}, Finish: FinishLength, ResponseID: "resp_1", Content: true, Ended: true}},
+		{"responses in a conversation", Responses, `{"id":"resp_1","status":"completed","conversation":{"id":"conv_1"},"output":[]}`,
+			Summary{Usage: unmeasured, Finish: FinishStop, ResponseID: "resp_1", ConversationID: "conv_1", Ended: true}},
 		{"nonsense numbers", Chat, `{"usage":{"prompt_tokens":-5,"completion_tokens":1e300,"prompt_tokens_details":{"cached_tokens":"8"}}}`,
 			Summary{Usage: Usage{0, -1, 1 << 40}, Content: true, Ended: true}},
 		{"not JSON", Chat, `{"usage":`, Summary{Usage: unmeasured}},
@@ -88,13 +90,19 @@ func TestAnthropicOverflow(t *testing.T) {
 			"prompt is too long: 40961 tokens > 40960 maximum"},
 		{"This model's maximum context length is 16384 tokens. However, your prompt contains at least 16385 input tokens, which exceeds this limit even without any output tokens. Please reduce the length of the input prompt.",
 			"prompt is too long: 16385 tokens > 16384 maximum"},
+		{"'max_tokens' or 'max_completion_tokens' is too large: 32000. This model's maximum context length is 40960 tokens and your request has 21000 input tokens (32000 > 40960 - 21000).",
+			"input length and `max_tokens` exceed context limit: 21000 + 32000 > 40960, decrease input length or `max_tokens` and try again"},
+		{"max_tokens=64000 cannot be greater than max_model_len=40960. Please request fewer output tokens. (parameter=max_tokens, value=64000)",
+			"input length and `max_tokens` exceed context limit: 20480 + 64000 > 40960, decrease input length or `max_tokens` and try again"},
+		{"max_completion_tokens=64000 cannot be greater than max_model_len=50000.",
+			"input length and `max_tokens` exceed context limit: 21000 + 64000 > 50000, decrease input length or `max_tokens` and try again"},
 		{"max_tokens must be at least 1, got 0.", ""},
 	} {
 		body, err := json.Marshal(map[string]any{"type": "error", "error": map[string]any{"type": "BadRequestError", "message": c.message}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, ok := AnthropicOverflow(body, "r1")
+		got, ok := AnthropicOverflow(body, 21000, "r1")
 		if ok != (c.want != "") || gjson.GetBytes(got, "error.message").Str != c.want {
 			t.Errorf("%q\nbecame %q\nwant   %q", c.message, got, c.want)
 		}

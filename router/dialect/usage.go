@@ -27,12 +27,13 @@ var unmeasured = Usage{-1, -1, -1}
 // Summary is what an answer says about itself.
 type Summary struct {
 	Usage
-	Finish     string // one of the finish classes, or "" when unknown
-	ResponseID string // of /v1/responses, which can be asked for again
-	Content    bool   // a token with content has been seen
-	Ended      bool   // the API's own end marker or error has been seen
-	Failed     bool   // the engine reported an error inside the stream
-	EngineDead bool   // ... and it was that the engine is gone
+	Finish string // one of the finish classes, or "" when unknown
+	// Of /v1/responses: what a later request may build on.
+	ResponseID, ConversationID string
+	Content                    bool // a token with content has been seen
+	Ended                      bool // the API's own end marker or error has been seen
+	Failed                     bool // the engine reported an error inside the stream
+	EngineDead                 bool // ... and it was that the engine is gone
 }
 
 // ReadAnswer summarises a whole, unstreamed answer with status 200.
@@ -92,6 +93,9 @@ func (s *Summary) anthropicUsage(u gjson.Result) {
 func (s *Summary) response(r gjson.Result) {
 	if id := r.Get("id"); id.Type == gjson.String {
 		s.ResponseID = id.Str
+	}
+	if id := r.Get("conversation.id"); id.Type == gjson.String {
+		s.ConversationID = id.Str
 	}
 	if u := r.Get("usage"); u.IsObject() {
 		set(&s.PromptTokens, u.Get("input_tokens"))

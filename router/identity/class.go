@@ -5,9 +5,12 @@ import (
 	"strings"
 )
 
+// ClaudeCode is its name in Identity.Client.
+const ClaudeCode = "claude-code"
+
 // Clients that need rules of their own.
 const (
-	clientClaude   = "claude-code"
+	clientClaude   = ClaudeCode
 	clientCodex    = "codex"
 	clientOpencode = "opencode"
 	clientKilo     = "kilo"

@@ -1,0 +1,55 @@
+package router
+
+import (
+	"errors"
+	"hash/maphash"
+	"time"
+
+	"github.com/lm-warden/warden/router/identity"
+)
+
+// A client that vanishes without closing its connection (a tunnel that went, a
+// machine asleep) leaves its request running for nobody, and sends the same one
+// again when its patience ends. The earlier one is then ended for the later:
+// its cache is warm, so that little is lost, and an answer that was half sent
+// to nobody cannot be attached to.
+//
+// Two requests that are alike are no proof: agents start several sub-agents on
+// one task at once, and some clients give them all one id. So the earlier one
+// must be older than any such burst: clients wait 180 s (the least measured)
+// to 600 s for an answer. Each request ends one earlier request at most, the
+// oldest. Requests without an id are never ended: nothing tells a copy of
+// theirs from a sibling.
+const resendAfter = 120 * time.Second
+
+// errResent ends a request that its client has sent again.
+var errResent = errors.New("the client sent the same request again")
+
+// fingerprint stands for a body within this process.
+func (r *Router) fingerprint(body []byte) uint64 { return maphash.Bytes(r.seed, body) }
+
+// replaceEarlier ends the request that t is another copy of. The lock is held.
+func (d *deployment) replaceEarlier(t *turn) {
+	if t.same.Kind != identity.KindRetry || !t.same.Busy {
+		return
+	}
+	for _, earlier := range t.talk.open { // the oldest first
+		if earlier.body != t.body || t.arrived.Sub(earlier.arrived) < resendAfter || earlier.dropped {
+			continue
+		}
+		earlier.dropped = true
+		earlier.drop()
+		d.stats.resent++
+		d.tell("resent", d.placeOf(earlier), "session "+t.key.Short()+" sent a request again; the earlier one was ended",
+			map[string]string{"session": t.key.Short()})
+		return
+	}
+}
+
+// placeOf is the replica of a turn, "" while it waits.
+func (d *deployment) placeOf(t *turn) ReplicaID {
+	if t.up == nil {
+		return ""
+	}
+	return t.up.id
+}
