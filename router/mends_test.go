@@ -57,8 +57,8 @@ func TestSystemTurnsByPolicyAndClient(t *testing.T) {
 		{mends.SystemTurnsAuto, claudeAgent, "/v1/messages/count_tokens", true},
 		{mends.SystemTurnsAuto, "anthropic/1.14", "/v1/messages", false},
 		{mends.SystemTurnsAuto, claudeAgent, "/v1/chat/completions", false},
-		{mends.SystemTurnsRewrite, "anthropic/1.14", "/v1/messages", true},
-		{mends.SystemTurnsPass, claudeAgent, "/v1/messages", false},
+		{mends.SystemTurnsFold, "anthropic/1.14", "/v1/messages", true},
+		{mends.SystemTurnsKeep, claudeAgent, "/v1/messages", false},
 		{mends.SystemTurnsRejectOnce, "anthropic/1.14", "/v1/messages", false},
 	} {
 		t.Run(string(c.policy)+c.path+c.agent[:6], func(t *testing.T) {
@@ -160,7 +160,7 @@ func TestTemplateThatWantsAlternatingRoles(t *testing.T) {
 func TestUnknownSystemTurnsPolicy(t *testing.T) {
 	r := New(Options{})
 	t.Cleanup(r.Close)
-	if err := r.SetModels([]Model{{Alias: "m", SystemTurns: "fold"}}); err == nil || !strings.Contains(err.Error(), `"fold"`) {
+	if err := r.SetModels([]Model{{Alias: "m", SystemTurns: "drop"}}); err == nil || !strings.Contains(err.Error(), `"drop"`) {
 		t.Errorf("%v", err)
 	}
 }

@@ -105,7 +105,7 @@ func TestOnlyModelServesAnyName(t *testing.T) {
 
 func TestSystemTurnsAreFoldedOnRequest(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		f := newFixture(t, setup{engines: 1, model: Model{Alias: "m", SystemTurns: mends.SystemTurnsRewrite}})
+		f := newFixture(t, setup{engines: 1, model: Model{Alias: "m", SystemTurns: mends.SystemTurnsFold}})
 		f.post("/v1/messages", `{"model":"claude-x","messages":[{"role":"user","content":"a"},{"role":"system","content":"b"}]}`)
 		got := f.engine("r0").requests()[0].body
 		if want := `{"model":"m","messages":[{"role":"user","content":"a"},{"role":"user","content":"<system-reminder>\nb\n</system-reminder>"}]}`; got != want {

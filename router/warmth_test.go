@@ -34,7 +34,7 @@ func (f *fixture) measuredAs(prompt, cached int) {
 // whole when a second one breaks; and never of further ones.
 func TestBrokenPrefixesAreExplained(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		f := newFixture(t, setup{engines: 1, model: Model{Alias: testModel, SystemTurns: mends.SystemTurnsPass}})
+		f := newFixture(t, setup{engines: 1, model: Model{Alias: testModel, SystemTurns: mends.SystemTurnsKeep}})
 		talk := func(session string) {
 			turns := []string{session + long}
 			f.measuredAs(10_000, 0)
@@ -57,7 +57,7 @@ func TestBrokenPrefixesAreExplained(t *testing.T) {
 		}
 		s := f.router.Snapshot(1).Models[0].Sessions[0]
 		want := "prefix_break r0: session " + s.ID + " found 160 of 10000 tokens of its history cached: 1 new system message"
-		if got := breaks(); len(got) != 1 || !strings.HasPrefix(got[0], want) || !strings.Contains(got[0], "system_turns: rewrite") {
+		if got := breaks(); len(got) != 1 || !strings.HasPrefix(got[0], want) || !strings.Contains(got[0], "system_turns: fold") {
 			t.Errorf("events: %q, want one like %q", got, want)
 		}
 		if s.Break == nil || s.Break.Cause != identity.CauseSystemTurns || s.Break.Cached != 160 || s.Break.Fix == "" {
@@ -88,7 +88,7 @@ func TestBrokenPrefixesAreExplained(t *testing.T) {
 // for all of them is a broken prefix.
 func TestColdIsNotBroken(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		f := newFixture(t, setup{engines: 1, model: Model{Alias: testModel, SystemTurns: mends.SystemTurnsPass}})
+		f := newFixture(t, setup{engines: 1, model: Model{Alias: testModel, SystemTurns: mends.SystemTurnsKeep}})
 		turn := func(session string, more ...string) {
 			f.claude(session, history(append([]string{session + long}, more...)...))
 		}

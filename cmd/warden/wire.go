@@ -11,8 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/lm-warden/warden/cmd/internal/rates"
-	"github.com/lm-warden/warden/configs"
 	"github.com/lm-warden/warden/router"
+	"github.com/lm-warden/warden/router/mends"
 	"github.com/lm-warden/warden/router/placement"
 	"github.com/lm-warden/warden/supervisor"
 	"github.com/lm-warden/warden/supervisor/events"
@@ -46,7 +46,7 @@ func (d *daemon) newRouter() (*router.Router, error) {
 		models = append(models, router.Model{
 			Alias: m.Alias, Repo: m.Repo, OwnedBy: ownedBy(m),
 			ExactStreams: m.ExactStreams, ExactErrors: m.ExactErrors,
-			FoldSystemTurns: m.SystemTurns == configs.SystemTurnsFold,
+			SystemTurns: mends.SystemTurns(m.SystemTurns),
 			Placement: placement.Config{
 				Policy: m.Affinity, SpillLimit: m.spill, SessionTTL: d.cfg.SessionTTL,
 				MaxSessions: d.cfg.MaxSessions, MaxWait: d.cfg.MaxWait,

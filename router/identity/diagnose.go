@@ -202,9 +202,9 @@ func (ch Change) explainTools(client string) Break {
 
 func systemTurnsFix(client string) string {
 	if client == clientClaude {
-		return "let warden rewrite them (system_turns: rewrite), or set CLAUDE_CODE_TOTAL_TOKENS_REMINDER=off"
+		return "let warden rewrite them (system_turns: fold), or set CLAUDE_CODE_TOTAL_TOKENS_REMINDER=off"
 	}
-	return "let warden rewrite them (system_turns: rewrite), or send such text as user messages"
+	return "let warden rewrite them (system_turns: fold), or send such text as user messages"
 }
 
 func count(n int, what string) string {

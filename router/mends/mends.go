@@ -15,28 +15,28 @@ import (
 type SystemTurns string
 
 const (
-	// SystemTurnsAuto rewrites what Claude Code sends and passes on what
+	// SystemTurnsAuto, the default, folds what Claude Code sends and passes on what
 	// others send, for whom a system message may weigh more than a user's.
-	SystemTurnsAuto SystemTurns = ""
-	// SystemTurnsRewrite makes them user messages in a reminder tag, in which
+	SystemTurnsAuto SystemTurns = "auto"
+	// SystemTurnsFold makes them user messages in a reminder tag, in which
 	// Claude Code itself puts them for endpoints that refuse system messages.
-	SystemTurnsRewrite SystemTurns = "rewrite"
+	SystemTurnsFold SystemTurns = "fold"
 	// SystemTurnsRejectOnce refuses the first such request of a conversation
 	// of Claude Code in words that make it fold them itself from then on, for
 	// one more round trip per process. What comes nevertheless is rewritten;
 	// other clients' are passed on.
 	SystemTurnsRejectOnce SystemTurns = "reject_once"
-	// SystemTurnsPass changes nothing.
-	SystemTurnsPass SystemTurns = "pass"
+	// SystemTurnsKeep changes nothing.
+	SystemTurnsKeep SystemTurns = "keep"
 )
 
 // Check refuses values that are none of the above.
 func (s SystemTurns) Check() error {
 	switch s {
-	case SystemTurnsAuto, SystemTurnsRewrite, SystemTurnsRejectOnce, SystemTurnsPass:
+	case "", SystemTurnsAuto, SystemTurnsFold, SystemTurnsRejectOnce, SystemTurnsKeep:
 		return nil
 	}
-	return fmt.Errorf("system turns: %q is none of rewrite, reject_once, pass", s)
+	return fmt.Errorf("system turns: %q is none of auto, fold, reject_once, keep", s)
 }
 
 // Act is what to do with one request's system turns.
@@ -55,7 +55,7 @@ const (
 func (s SystemTurns) For(client string) Act {
 	claude := client == identity.ClaudeCode
 	switch {
-	case s == SystemTurnsRewrite, claude && s == SystemTurnsAuto:
+	case s == SystemTurnsFold, claude && (s == SystemTurnsAuto || s == ""):
 		return Fold
 	case claude && s == SystemTurnsRejectOnce:
 		return Reject

@@ -7,10 +7,11 @@ func TestSystemTurns(t *testing.T) {
 		policy        SystemTurns
 		claude, other Act
 	}{
+		{"", Fold, Pass},
 		{SystemTurnsAuto, Fold, Pass},
-		{SystemTurnsRewrite, Fold, Fold},
+		{SystemTurnsFold, Fold, Fold},
 		{SystemTurnsRejectOnce, Reject, Pass},
-		{SystemTurnsPass, Pass, Pass},
+		{SystemTurnsKeep, Pass, Pass},
 	} {
 		if got := c.policy.For("claude-code"); got != c.claude {
 			t.Errorf("%q for Claude Code: %d, want %d", c.policy, got, c.claude)
@@ -22,7 +23,7 @@ func TestSystemTurns(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if SystemTurns("Rewrite").Check() == nil {
+	if SystemTurns("drop").Check() == nil {
 		t.Error("an unknown policy was accepted")
 	}
 }
