@@ -33,30 +33,48 @@ func ReferenceFleet() (Fleet, error) {
 	return f, nil
 }
 
+// WithKV gives each engine a KV cache of so many tokens.
+func (f Fleet) WithKV(tokens int) Fleet {
+	return f.each(func(_ int, e *core.Config) { e.Blocks = tokens/e.BlockSize + 1 })
+}
+
+// each returns a copy of f with every engine changed.
+func (f Fleet) each(change func(int, *core.Config)) Fleet {
+	out := f
+	out.Engines = append([]core.Config(nil), f.Engines...)
+	for i := range out.Engines {
+		change(i, &out.Engines[i])
+	}
+	return out
+}
+
 // WithHost gives each engine a second tier of so many GiB of host memory.
 func (f Fleet) WithHost(gib int) (Fleet, error) {
 	p, err := core.FindProfile(ReferenceProfile)
 	if err != nil {
 		return Fleet{}, err
 	}
-	out := f
-	out.Engines = nil
-	for _, e := range f.Engines {
+	return f.each(func(_ int, e *core.Config) {
 		e.Host = core.Host{
 			Tokens:          gib << 30 / p.TokenBytes,
 			TokensPerSecond: p.HostBytesPerSecond / float64(p.TokenBytes),
 		}
-		out.Engines = append(out.Engines, e)
-	}
-	return out, nil
+	}), nil
 }
 
 // WithSlow makes the first engine that much slower: 0.12 is 12 %.
 func (f Fleet) WithSlow(by float64) Fleet {
-	out := f
-	out.Engines = append([]core.Config(nil), f.Engines...)
-	out.Engines[0].Cost = out.Engines[0].Cost.Scaled(1 - by)
-	return out
+	return f.each(func(i int, e *core.Config) {
+		if i == 0 {
+			e.Cost = e.Cost.Scaled(1 - by)
+		}
+	})
+}
+
+// WithDeath kills the first engine at that time of the run, so long.
+func (f Fleet) WithDeath(at, down time.Duration) Fleet {
+	f.DieAt, f.DownFor = at, down
+	return f
 }
 
 // Policies returns the names of ours, then of the rivals.
@@ -94,9 +112,3 @@ func PlayNamed(r Run, policy string) (Result, error) {
 	res.Policy = policy
 	return res, err
 }
-
-// Times of a full cell: long enough that p95 of the fewest turns settles.
-const (
-	FullWarmup = 2 * time.Minute
-	FullLength = 20 * time.Minute
-)
