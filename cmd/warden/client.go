@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -13,13 +14,18 @@ import (
 	"github.com/lm-warden/warden/supervisor/control"
 )
 
-// dial reaches the running warden, or says that there is none.
+// dial reaches the running warden, this user's own or else the system
+// service's, or says that there is none.
 func (a *app) dial(ctx context.Context) (*control.Client, error) {
 	name, err := a.wardenName()
 	if err != nil {
 		return nil, err
 	}
-	return control.Dial(ctx, controlSocket(name))
+	client, err := control.Dial(ctx, controlSocket(name))
+	if errors.Is(err, control.ErrNoDaemon) && exists(serviceSocket(name)) {
+		return control.Dial(ctx, serviceSocket(name))
+	}
+	return client, err
 }
 
 // wardenName is --name, or what the configuration says.

@@ -117,9 +117,15 @@ func start(t *testing.T, flags ...string) *running {
 
 func launch(t *testing.T, home string, flags ...string) *running {
 	t.Helper()
+	return launchWith(t, home, nil, flags...)
+}
+
+// launchWith starts a warden with more in its environment.
+func launchWith(t *testing.T, home string, extraEnv []string, flags ...string) *running {
+	t.Helper()
 	w := &running{t: t, home: home, output: &syncBuffer{}, done: make(chan struct{})}
 	w.cmd = exec.Command(binary, append([]string{"up", "--no-tui", "--progress", "plain"}, flags...)...)
-	w.cmd.Env, w.cmd.Dir = environment(home), home
+	w.cmd.Env, w.cmd.Dir = append(environment(home), extraEnv...), home
 	w.cmd.Stdout, w.cmd.Stderr = w.output, w.output
 	if err := w.cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -26,6 +26,10 @@ func runtimeDir(name string) string {
 
 func controlSocket(name string) string { return filepath.Join(runtimeDir(name), "control.sock") }
 
+// serviceSocket is the control socket of a warden that runs as a system service
+// (configs/systemd/warden.service).
+func serviceSocket(name string) string { return filepath.Join("/run/warden", name, "control.sock") }
+
 // makeRuntimeDir creates the runtime directory, 0700 and ours: whoever can
 // write it owns the engines.
 func makeRuntimeDir(name string) (string, error) {

@@ -82,7 +82,7 @@ func (a *app) root() *cobra.Command {
 	grouped("watch", a.statusCommand(), a.topCommand(), a.logsCommand(), a.eventsCommand())
 	grouped("steer", a.affinityCommand(), a.spillCommand(), a.restartCommand(), a.drainCommand(), a.undrainCommand(), a.killCommand(), a.retryCommand())
 	grouped("setup", a.setupCommand(), a.envCommand(), a.modelsCommand(), a.gpusCommand(), a.configCommand(), a.completionCommand(), a.versionCommand())
-	root.AddCommand(exitCodesTopic(), a.docsCommand())
+	root.AddCommand(exitCodesTopic(), a.docsCommand(), a.reapCommand())
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetHelpCommandGroupID("setup")
 	return root
