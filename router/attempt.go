@@ -12,6 +12,7 @@ import (
 
 	"github.com/lm-warden/warden/router/dialect"
 	"github.com/lm-warden/warden/router/gate"
+	"github.com/lm-warden/warden/router/metrics"
 )
 
 // maxErrorBody bounds what is read of an engine's error. vLLM has been seen to
@@ -65,7 +66,7 @@ func (x *exchange) brokeOff(p place, err error) (again bool) {
 		return false
 	}
 	x.turn.d.failed(p.up, err)
-	x.router.metrics.Retried(x.record.Model, "connection")
+	x.router.metrics.Retried(x.record.Model, metrics.RetryConnection)
 	x.router.opts.Log.Warn("replica broke off before its first byte", "replica", p.up.id, "model", x.record.Model,
 		"session", x.turn.key.Short(), "err", err)
 	return true
@@ -89,7 +90,7 @@ func (x *exchange) engineRefused(p place, resp *http.Response) (again bool) {
 		// Back-pressure (--max-num-queued-reqs) or the beginning of a
 		// shutdown; no sign of a fault.
 		x.refusedBy = a
-		x.router.metrics.Retried(x.record.Model, "engine_full")
+		x.router.metrics.Retried(x.record.Model, metrics.RetryEngineFull)
 		return true
 	}
 	x.pass(a)

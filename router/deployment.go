@@ -66,6 +66,7 @@ func newDeployment(r *Router, m Model) *deployment {
 	if known <= 0 {
 		known = maxConversations
 	}
+	r.metrics.Model(m.Alias)
 	return &deployment{
 		router: r, alias: m.Alias,
 		placer:    placement.New(placement.Config{}),
@@ -135,9 +136,9 @@ func (d *deployment) arrive(x *exchange) *turn {
 		return t
 	}
 	d.recognise(t, &ask)
-	began := time.Now()
+	t.asked = time.Now()
 	d.step(placement.Arrive{Turn: ask})
-	d.router.metrics.Decided(time.Since(began))
+	d.router.metrics.Decided(time.Since(t.asked))
 	d.refuseHopeless()
 	return t
 }
@@ -223,7 +224,7 @@ func (d *deployment) dispatch(a placement.Dispatch) {
 	t.up, t.believed = up, a.ExpectedCached
 	up.held.Add(1)
 	d.stats.of(up.id).placements[a.Reason]++
-	d.router.metrics.Placed(d.alias, up.id, a.Reason)
+	d.router.metrics.Placed(d.alias, up.id, a.Reason, time.Since(t.asked))
 	if t.talk != nil {
 		t.talk.placed(a)
 	}

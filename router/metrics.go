@@ -14,9 +14,9 @@ func (r *Router) Collect(to chan<- prometheus.Metric) {
 	r.metrics.Counted(to)
 	for _, d := range r.models.Load().deployments {
 		d.mu.Lock()
-		v := d.placer.View(time.Now())
+		v, seen := d.placer.View(time.Now()), d.stats.sessionsSeen
 		d.unlock()
-		r.metrics.Now(to, d.alias, v)
+		r.metrics.Now(to, d.alias, v, seen)
 	}
 }
 

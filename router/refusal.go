@@ -70,6 +70,9 @@ const closedRetry = 5 * time.Second
 
 // refuse answers with r in the shape of the API asked.
 func (x *exchange) refuse(r refusal) {
+	if x.turn == nil { // otherwise its end counts it
+		x.router.metrics.Refused(r.Status)
+	}
 	h := x.w.Header()
 	if r.retryAfter > 0 {
 		h.Set("Retry-After", strconv.Itoa(int((r.retryAfter+time.Second-1)/time.Second)))

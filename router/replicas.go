@@ -133,6 +133,7 @@ func (d *deployment) setReplicas(replicas []Replica) {
 		u := d.upstreams[facts.ID]
 		if u == nil || u.generation != facts.Generation || u.facts.Address != facts.Address {
 			u = newUpstream(facts, d.router.opts.Dial)
+			d.router.metrics.Replica(d.alias, facts.ID)
 		}
 		u.facts = facts
 		next[facts.ID] = u

@@ -26,6 +26,7 @@ type turn struct {
 	answers chan placement.Action
 
 	// Guarded by the deployment's lock.
+	asked    time.Time // for the place it has or waits for
 	up       *upstream // where it is placed; nil while waiting and when over
 	decoding bool      // its first content byte has come
 	believed int       // prompt tokens that placement takes for cached there
@@ -68,6 +69,7 @@ func (t *turn) retry() {
 	}
 	d.unplace(t)
 	d.stats.retried++
+	t.asked = time.Now()
 	d.step(placement.Retry{TurnID: t.id, Failed: failed.id})
 	d.refuseHopeless()
 }
