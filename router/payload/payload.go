@@ -114,11 +114,9 @@ func Read(req *http.Request, in io.Reader, limit int64, pool *Pool) (*Payload, *
 	defer decoded.Close()
 
 	buffer := pool.Get()
-	// A declared length is believed up to 1 MiB: more must really arrive.
-	buffer.Grow(int(min(max(req.ContentLength, 0), 1<<20)) + bytes.MinRead)
 	p := &Payload{buffer: buffer, pool: pool}
 	p.refs.Store(1)
-	_, err := buffer.ReadFrom(io.LimitReader(decoded, limit+1))
+	err := fill(buffer, io.LimitReader(decoded, limit+1), req.ContentLength)
 	p.Bytes = buffer.Bytes()
 	switch {
 	case int64(buffer.Len()) > limit:
@@ -129,6 +127,43 @@ func Read(req *http.Request, in io.Reader, limit int64, pool *Pool) (*Payload, *
 		return nil, wrong(http.StatusBadRequest, "cannot read the request body: "+err.Error())
 	}
 	return p, nil
+}
+
+// fill reads all of in into the empty buffer b. It is bytes.Buffer.ReadFrom
+// with another rule of growth, because bodies are large: while one is copied to
+// more room, both rooms together are at most twice its declared length or, when
+// none is declared, two and a quarter times what has come; and some slack.
+func fill(b *bytes.Buffer, in io.Reader, declared int64) error {
+	data := b.AvailableBuffer()
+	for {
+		if len(data) == cap(data) {
+			data = append(make([]byte, 0, room(len(data), declared)), data...)
+		}
+		n, err := in.Read(data[len(data):cap(data)])
+		data = data[:len(data)+n]
+		if err != nil {
+			*b = *bytes.NewBuffer(data)
+			if err == io.EOF {
+				return nil
+			}
+			return err
+		}
+	}
+}
+
+// slack is what may be wasted: small bodies are not worth the care.
+const slack = 1 << 20
+
+// room is how much to make for a body of which have bytes have come and declared
+// bytes are said to (-1 unknown). A declared length is believed once half of it
+// has really arrived.
+func room(have int, declared int64) int {
+	next := have + have/4 + slack
+	if declared >= int64(have) && declared <= int64(2*have+slack) {
+		// One byte more finds the end without another round.
+		next = int(declared) + 1
+	}
+	return max(next, bytes.MinRead)
 }
 
 func tooLarge(limit int64) *dialect.Error {
