@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/lm-warden/warden/cmd/internal/metrics"
 	"github.com/lm-warden/warden/cmd/internal/portowner"
 	"github.com/lm-warden/warden/configs"
 	"github.com/lm-warden/warden/router"
@@ -43,6 +44,7 @@ type daemon struct {
 	control *control.Server
 	api     net.Listener
 	engines *engineRates
+	metrics *metrics.Exporter
 	service *service
 
 	upgrading sync.Mutex    // held while a successor is started

@@ -37,7 +37,7 @@ var onlyIn = map[string][]string{
 	"github.com/spf13/viper":              {"configs"},
 	"github.com/spf13/cobra":              {"cmd/warden"},
 	"github.com/charmbracelet/bubbletea":  {"tui"},
-	"github.com/prometheus/client_golang": {"router", "cmd/warden"},
+	"github.com/prometheus/client_golang": {"router", "cmd/internal/metrics"},
 }
 
 func TestImportsPointOneWay(t *testing.T) {

@@ -169,12 +169,7 @@ func known(share float64) *float64 {
 }
 
 func gpuStatus(device gpu.Device, samples map[string]gpu.Sample, replicas []supervisor.Replica, now time.Time) control.GPU {
-	out := control.GPU{Index: device.Index, UUID: device.UUID, Name: device.ShortName()}
-	for _, r := range replicas {
-		if slices.Contains(r.GPUUUIDs, device.UUID) {
-			out.Replica = string(r.ID)
-		}
-	}
+	out := control.GPU{Index: device.Index, UUID: device.UUID, Name: device.ShortName(), Replica: ownerOf(device, replicas)}
 	s, ok := samples[device.UUID]
 	if !ok {
 		return out
@@ -186,6 +181,16 @@ func gpuStatus(device gpu.Device, samples map[string]gpu.Sample, replicas []supe
 		out.MemoryUsedBytes, out.MemoryTotalBytes = &s.MemoryUsed, &s.MemoryTotal
 	}
 	return out
+}
+
+// ownerOf is the replica that a GPU was given to, "" for none.
+func ownerOf(device gpu.Device, replicas []supervisor.Replica) string {
+	for _, r := range replicas {
+		if slices.Contains(r.GPUUUIDs, device.UUID) {
+			return string(r.ID)
+		}
+	}
+	return ""
 }
 
 // totals sums over replicas and models.

@@ -19,14 +19,7 @@ func (a *app) versionCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "version", Short: "Print the versions of this program and of the running warden", Args: noArgs, Example: "  warden version --json"}
 	asJSON := cmd.Flags().Bool("json", false, "print JSON")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		v := versionInfo{Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
-		if info, ok := debug.ReadBuildInfo(); ok {
-			for _, s := range info.Settings {
-				if s.Key == "vcs.revision" {
-					v.Commit = s.Value
-				}
-			}
-		}
+		v := versionInfo{Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, Commit: revision()}
 		running := a.daemonVersion(cmd.Context())
 		if *asJSON {
 			return a.printJSON(struct {
@@ -63,6 +56,21 @@ func orNone(s string) string {
 		return "-"
 	}
 	return s
+}
+
+// revision is the commit that this program was built from, "" when the build
+// did not note it.
+func revision() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			return s.Value
+		}
+	}
+	return ""
 }
 
 // daemonVersion is the version of the running warden, nil when none answers.

@@ -6,10 +6,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
-
 	"github.com/lm-warden/warden/cmd/internal/rates"
 	"github.com/lm-warden/warden/router"
 	"github.com/lm-warden/warden/router/mends"
@@ -28,11 +24,11 @@ func (d *daemon) newRouter() (*router.Router, error) {
 	if err != nil {
 		return nil, err
 	}
-	registry := prometheus.NewRegistry()
+	d.metrics = d.newMetrics()
 	rt := router.New(router.Options{
 		Log: d.log, Auth: auth, Hosts: d.cfg.AllowedHosts, Origins: d.cfg.AllowedOrigins,
 		StrictModels: d.cfg.StrictModelNames, SessionHeaders: d.cfg.SessionHeaders,
-		Metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
+		Metrics: d.metrics,
 		OnFailure: func(id router.ReplicaID, generation uint64, err error) {
 			d.sup.ReportFailure(supervisor.ReplicaID(id), generation, err)
 		},
@@ -40,7 +36,7 @@ func (d *daemon) newRouter() (*router.Router, error) {
 			d.bus.Publish(events.Event{Kind: kind, Replica: string(replica), Model: model, Text: text, Fields: fields})
 		},
 	})
-	registry.MustRegister(rt, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	d.metrics.Register(rt)
 	models := make([]router.Model, 0, len(d.models))
 	for _, m := range d.models {
 		models = append(models, router.Model{
@@ -85,7 +81,7 @@ func (d *daemon) newSupervisor(runtime string) (*supervisor.Supervisor, error) {
 			held, last := d.router.Work(router.ReplicaID(id))
 			return supervisor.Work{Held: held, LastByte: last}
 		},
-		GPUFree: d.gpus.free, Changed: facts.changed, ParallelStart: d.cfg.Engine.ParallelStart,
+		GPUFree: d.gpus.free, Changed: facts.changed, Scraped: d.metrics.Keep, ParallelStart: d.cfg.Engine.ParallelStart,
 		Timing: supervisor.Timing{StartSilence: d.cfg.Engine.StartTimeout},
 	})
 }

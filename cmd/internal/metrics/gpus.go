@@ -1,0 +1,84 @@
+package metrics
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/lm-warden/warden/gpu"
+)
+
+// GPU is one GPU, whose it is, and how it was when it was last looked at.
+type GPU struct {
+	gpu.Device
+	Replica string     // "" = of none
+	Sample  gpu.Sample // At is zero before the first
+}
+
+// maxSampleAge is the age from which a sample no longer speaks for the
+// present. Its series then end instead of standing still; its age goes on.
+const maxSampleAge = 15 * time.Second
+
+// gpus collects the last samples.
+type gpus struct {
+	descriptions
+	o Options
+
+	info, age, used, size, busy, power, temperature, throttled family
+}
+
+func newGPUs(o Options) *gpus {
+	g := &gpus{o: o}
+	labels := []string{"gpu", "uuid", "replica"}
+	g.info = g.gauge("warden_gpu_info", "What a GPU is called; always 1.", "gpu", "uuid", "name")
+	g.age = g.gauge("warden_gpu_sample_age_seconds", "Time since a GPU was last read.", labels...)
+	g.used = g.gauge("warden_gpu_memory_used_bytes", "GPU memory in use, by anybody.", labels...)
+	g.size = g.gauge("warden_gpu_memory_size_bytes", "GPU memory that the card has.", labels...)
+	g.busy = g.gauge("warden_gpu_utilization_ratio", "Part of the time in which a kernel ran.", labels...)
+	g.power = g.gauge("warden_gpu_power_watts", "Power draw.", labels...)
+	g.temperature = g.gauge("warden_gpu_temperature_celsius", "Temperature of the chip.", labels...)
+	g.throttled = g.gauge("warden_gpu_throttled", "1 while heat or the power supply holds the clocks down.", labels...)
+	return g
+}
+
+// Collect makes gpus a prometheus.Collector.
+func (g *gpus) Collect(to chan<- prometheus.Metric) {
+	now := g.o.Now()
+	for _, u := range g.o.GPUs() {
+		index, s := strconv.Itoa(u.Index), u.Sample
+		g.info.send(to, 1, index, u.UUID, u.Name)
+		labels := []string{index, u.UUID, u.Replica}
+		if s.At.IsZero() {
+			continue
+		}
+		age := now.Sub(s.At)
+		g.age.send(to, max(age.Seconds(), 0), labels...)
+		if s.Err == "" && age <= maxSampleAge {
+			g.sample(to, s, labels)
+		}
+	}
+}
+
+// sample sends what this GPU and its driver measure, and nothing for the rest.
+func (g *gpus) sample(to chan<- prometheus.Metric, s gpu.Sample, labels []string) {
+	if s.MemoryTotal > 0 {
+		g.used.send(to, float64(s.MemoryUsed), labels...)
+		g.size.send(to, float64(s.MemoryTotal), labels...)
+	}
+	for _, m := range []struct {
+		family
+		value *float64
+	}{{g.busy, s.Utilization}, {g.power, s.PowerWatts}, {g.temperature, s.TemperatureC}} {
+		if m.value != nil {
+			m.send(to, *m.value, labels...)
+		}
+	}
+	throttled := 0.0
+	if len(s.Throttled) > 0 {
+		throttled = 1
+	}
+	g.throttled.send(to, throttled, labels...)
+}
+
+var _ prometheus.Collector = (*gpus)(nil)

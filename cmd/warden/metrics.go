@@ -1,0 +1,27 @@
+package main
+
+import (
+	"github.com/lm-warden/warden/cmd/internal/metrics"
+	"github.com/lm-warden/warden/supervisor"
+)
+
+// newMetrics makes what GET /metrics answers. It is asked while the API is
+// served, when the supervisor is there.
+func (d *daemon) newMetrics() *metrics.Exporter {
+	return metrics.New(metrics.Options{
+		Version: version, Revision: revision(), Log: d.log,
+		Replicas:      func() []supervisor.Replica { return d.sup.Snapshot() },
+		GPUs:          d.measuredGPUs,
+		EventsDropped: d.bus.Dropped,
+	})
+}
+
+func (d *daemon) measuredGPUs() []metrics.GPU {
+	samples, _ := d.gpus.latest()
+	replicas := d.sup.Snapshot()
+	var out []metrics.GPU
+	for _, device := range d.gpus.inventory.Devices {
+		out = append(out, metrics.GPU{Device: device, Replica: ownerOf(device, replicas), Sample: samples[device.UUID]})
+	}
+	return out
+}
