@@ -50,18 +50,24 @@ func makeRuntimeDir(name string) (string, error) {
 }
 
 func privateDir(dir string) error {
+	info, err := ownDir(dir)
+	if err == nil && info.Mode().Perm()&0o077 != 0 {
+		return os.Chmod(dir, 0o700)
+	}
+	return err
+}
+
+// ownDir refuses what is no directory of this user.
+func ownDir(dir string) (os.FileInfo, error) {
 	info, err := os.Lstat(dir)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	owner := info.Sys().(*syscall.Stat_t).Uid
 	if !info.IsDir() || int(owner) != os.Getuid() {
-		return fail(exitPreflight, fmt.Errorf("%s belongs to uid %d, not to you", dir, owner), "remove it or set XDG_RUNTIME_DIR")
+		return nil, fail(exitPreflight, fmt.Errorf("%s belongs to uid %d, not to you", dir, owner), "remove it or set XDG_RUNTIME_DIR")
 	}
-	if info.Mode().Perm()&0o077 != 0 {
-		return os.Chmod(dir, 0o700)
-	}
-	return nil
+	return info, nil
 }
 
 // stateDir keeps logs and the durations of past starts.

@@ -31,8 +31,7 @@ func local(s supervisor.Spec, env map[string]string) bool {
 	if !ok {
 		revision = "main"
 	}
-	repo := filepath.Join(hubCache(env), "models--"+strings.ReplaceAll(s.Repo, "/", "--"))
-	return snapshotComplete(repo, revision)
+	return snapshotComplete(repoDir(hubCache(env), s.Repo), revision)
 }
 
 // hubCache is the directory where huggingface_hub keeps repositories.

@@ -93,3 +93,31 @@ func TestHubCache(t *testing.T) {
 		}
 	}
 }
+
+func TestFindWeights(t *testing.T) {
+	home := t.TempDir()
+	hub := filepath.Join(home, ".cache/huggingface/hub")
+	whole := map[string]string{"config.json": "{}", "tokenizer.json": "{}", "model.safetensors": "x"}
+	repository(t, hub, whole)
+	repository(t, filepath.Join(home, "elsewhere"), map[string]string{"config.json": "{}"})
+	own := filepath.Join(home, "own")
+	for name, text := range whole {
+		place(t, text, own, name)
+	}
+	for name, tc := range map[string]struct {
+		repo string
+		args []string
+		want Weights
+	}{
+		"cached":            {repo: "o/m", want: Weights{Dir: hub, Download: true, Complete: true}},
+		"unknown":           {repo: "o/other", want: Weights{Dir: hub, Download: true}},
+		"another revision":  {repo: "o/m", args: []string{"--revision", "v2"}, want: Weights{Dir: hub, Download: true}},
+		"half, in a folder": {repo: "o/m", args: []string{"--download-dir", filepath.Join(home, "elsewhere")}, want: Weights{Dir: filepath.Join(home, "elsewhere"), Download: true}},
+		"a directory":       {repo: own, want: Weights{Dir: own, Complete: true}},
+		"an empty one":      {repo: home, want: Weights{Dir: home}},
+	} {
+		if got := FindWeights(tc.repo, tc.args, []string{"HOME=" + home}); got != tc.want {
+			t.Errorf("%s: %+v, want %+v", name, got, tc.want)
+		}
+	}
+}

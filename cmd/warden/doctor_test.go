@@ -1,0 +1,88 @@
+package main
+
+import (
+	"encoding/json"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/lm-warden/warden/cmd/internal/doctor"
+)
+
+type diagnosis struct {
+	Schema   int              `json:"schema"`
+	OK       bool             `json:"ok"`
+	Findings []doctor.Finding `json:"findings"`
+}
+
+// diagnose runs `warden doctor --json` in a home of its own.
+func diagnose(t *testing.T, home string, flags ...string) (diagnosis, int) {
+	t.Helper()
+	cmd := exec.Command(binary, append([]string{"doctor", "--json"}, flags...)...)
+	cmd.Env, cmd.Dir = append(environment(home), "WARDEN_NVML_LIBRARY=/no/such/library.so"), home
+	out, _ := cmd.Output() // the exit code is looked at
+	var d diagnosis
+	if err := json.Unmarshal(out, &d); err != nil || d.Schema != 1 {
+		t.Fatalf("not the document: %v\n%s", err, out)
+	}
+	return d, cmd.ProcessState.ExitCode()
+}
+
+func (d diagnosis) of(check string) doctor.Finding {
+	for _, f := range d.Findings {
+		if f.Check == check {
+			return f
+		}
+	}
+	return doctor.Finding{}
+}
+
+func TestDoctorWithoutADriver(t *testing.T) {
+	d, code := diagnose(t, newHome(t))
+	if code != exitPreflight || d.OK {
+		t.Errorf("exit code %d, ok %v", code, d.OK)
+	}
+	if f := d.of("driver"); f.Mark != doctor.Fail || !strings.Contains(f.Fact, "code 12") {
+		t.Errorf("driver: %+v", f)
+	}
+	for _, check := range []string{"configuration", "vllm", "port", "/dev/shm", "open files", "memory", "runtime dir", "state dir"} {
+		if f := d.of(check); f.Mark == "" || f.Mark != doctor.OK && f.Fix == "" {
+			t.Errorf("%s: %+v", check, f)
+		}
+	}
+}
+
+func TestDoctorSeesWhatWasLeft(t *testing.T) {
+	w := start(t, "--dp", "1")
+	writeFile(t, w.home+"/warden/config.yaml", "listen: "+strings.TrimPrefix(w.url, "http://")+"\nengine:\n  device: simulated\n")
+	d, _ := diagnose(t, w.home)
+	if f := d.of("port"); f.Mark != doctor.OK || !strings.Contains(f.Fact, "served by the warden that runs") {
+		t.Errorf("port of a running warden: %+v", f)
+	}
+	if f := d.of("engines"); f.Check != "" {
+		t.Errorf("engines of a running warden: %+v", f)
+	}
+	if err := w.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-w.done
+	d, _ = diagnose(t, w.home)
+	if f := d.of("engines"); f.Mark != doctor.Warn || !strings.Contains(f.Fact, "r0 of qwen3-4b") {
+		t.Errorf("engines after a crash: %+v", f)
+	}
+	if f := d.of("port"); f.Mark != doctor.OK {
+		t.Errorf("port after a crash: %+v", f)
+	}
+}
+
+func TestDoctorGoesOnWithABadConfiguration(t *testing.T) {
+	home := newHome(t)
+	writeFile(t, home+"/warden/config.yaml", "spil_limit: 3\n")
+	d, code := diagnose(t, home)
+	if f := d.of("configuration"); code != exitPreflight || f.Mark != doctor.Fail || !strings.Contains(f.Fact, "spil_limit") {
+		t.Errorf("exit code %d, %+v", code, f)
+	}
+	if f := d.of("state dir"); f.Mark != doctor.OK {
+		t.Errorf("state dir: %+v", f)
+	}
+}
