@@ -90,12 +90,13 @@ func TestBarDisconnects(t *testing.T) {
 			case "held":
 				body = strings.Replace(body, testModel, "held", 1)
 			}
+			session := fmt.Sprint("s", rng.IntN(200))
 			ctx, leave := context.WithCancel(t.Context())
 			gone := make(chan struct{})
 			go func() {
 				defer close(gone)
 				f.do(f.request(ctx, "POST", "/v1/chat/completions", body,
-					"X-N", strconv.Itoa(i), "X-Kind", kind, "X-Session-Id", fmt.Sprint("s", rng.IntN(200))))
+					"X-N", strconv.Itoa(i), "X-Kind", kind, "X-Session-Id", session))
 			}()
 			if wait := time.Duration(rng.Int64N(int64(2 * time.Second))); rng.IntN(20) > 0 {
 				elapse(wait)
