@@ -24,8 +24,10 @@ const (
 
 // What is done with system messages inside a history.
 const (
-	SystemTurnsKeep = "keep"
-	SystemTurnsFold = "fold"
+	SystemTurnsAuto       = "auto"
+	SystemTurnsKeep       = "keep"
+	SystemTurnsFold       = "fold"
+	SystemTurnsRejectOnce = "reject_once"
 )
 
 // Devices an engine can run on.
@@ -115,10 +117,12 @@ type Model struct {
 	// Anthropic clients in the engine's own words. By default it is put into
 	// words that make them compact their history.
 	ExactErrors bool `mapstructure:"exact_errors"`
-	// SystemTurns is keep or fold. fold rewrites system messages inside a
-	// /v1/messages history to user messages, for engines that hoist them to the
-	// front and then read the whole history anew each time.
-	SystemTurns string `mapstructure:"system_turns" oneof:"keep fold"`
+	// SystemTurns says what becomes of system messages inside a /v1/messages
+	// history, which engines hoist to the front and then read the whole history
+	// anew: fold makes them user messages, reject_once refuses the first such
+	// request so that Claude Code sends them as user messages itself, keep
+	// changes nothing, auto folds those of Claude Code only.
+	SystemTurns string `mapstructure:"system_turns" oneof:"auto keep fold reject_once"`
 	// Args go to vLLM unchanged, after warden's own.
 	Args []string `mapstructure:"args"`
 	// Env are NAME=value pairs added to the engine's environment.
@@ -170,7 +174,7 @@ func (m Model) WithDefaults(catalogue []Entry) (Model, error) {
 		m.SpillLimit = "auto"
 	}
 	if m.SystemTurns == "" {
-		m.SystemTurns = SystemTurnsKeep
+		m.SystemTurns = SystemTurnsAuto
 	}
 	m.Affinity, err = ParsePolicy(m.Affinity)
 	return m, err

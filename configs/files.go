@@ -2,11 +2,14 @@ package configs
 
 import _ "embed"
 
-//go:embed warden.example.yaml
-var example []byte
-
-//go:embed schema.json
-var schema []byte
+var (
+	//go:embed warden.example.yaml
+	example []byte
+	//go:embed schema.json
+	schema []byte
+	//go:embed status.schema.json
+	statusSchema []byte
+)
 
 // Example is a configuration file with every key, its default and what it does.
 func Example() []byte { return example }
@@ -14,3 +17,7 @@ func Example() []byte { return example }
 // Schema is the JSON schema of the configuration file, for editors: it is
 // derived from Config by a test.
 func Schema() []byte { return schema }
+
+// StatusSchema is the JSON schema of `warden status --json`: it is derived from
+// the control API's types by a test, and only ever gains.
+func StatusSchema() []byte { return statusSchema }

@@ -119,8 +119,8 @@ func (m Model) validate(i int) []error {
 	if _, err := m.Spill(); err != nil {
 		add("%w", err)
 	}
-	if m.SystemTurns != SystemTurnsKeep && m.SystemTurns != SystemTurnsFold {
-		add("system_turns %q: must be keep or fold", m.SystemTurns)
+	if turns := []string{SystemTurnsAuto, SystemTurnsKeep, SystemTurnsFold, SystemTurnsRejectOnce}; !slices.Contains(turns, m.SystemTurns) {
+		add("system_turns %q: must be one of %s", m.SystemTurns, strings.Join(turns, ", "))
 	}
 	for _, g := range m.GPUs {
 		if g < 0 {

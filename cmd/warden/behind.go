@@ -143,10 +143,17 @@ func (a *app) upBehind(ctx context.Context, cfg configs.Config, f *upFlags, mode
 	case err != nil:
 		return errors.Join(fail(exitStart, err, hintOf(err)), a.stopBehind(b, client, signals, 0))
 	case f.detach:
-		fmt.Fprintf(a.out, "socket %s\nlog    %s\nwatch: warden top   stop: warden down\n", client.Socket(), b.log)
-		return b.detach()
+		return errors.Join(a.tellWhere(ctx, client, b), b.detach())
 	}
 	return a.dashboard(ctx, b, client, f, signals, cfg)
+}
+
+// tellWhere prints what a person needs of a warden that goes on behind.
+func (a *app) tellWhere(ctx context.Context, client *control.Client, b *behind) error {
+	status, err := client.Status(ctx)
+	fmt.Fprintf(a.out, "api    %s\nsocket %s\nlog    %s\nwatch: warden top   stop: warden down   clients: warden env\n",
+		status.Listen, client.Socket(), b.log)
+	return err
 }
 
 // dashboard shows the replicas until the person stops or leaves.

@@ -281,7 +281,7 @@ func (d *daemon) shutDown(server *http.Server, cancel context.CancelFunc) {
 	}()
 	d.service.stopping()
 	d.bus.Publish(events.Event{Kind: "stopping", Text: fmt.Sprintf("stopping: %s held, up to %s to finish", count(d.held(), "request", "requests"), d.drain)})
-	if err := d.router.Drain(drainCtx); err != nil {
+	if err := d.router.Drain(drainCtx); err != nil && d.held() > 0 {
 		d.log.Warn("requests cut at the stop", "held", d.held())
 	}
 	d.before.drain(drainCtx)

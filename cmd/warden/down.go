@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -37,24 +38,60 @@ left. Engines whose warden is gone are ended as well.`,
 	return cmd
 }
 
-// shutDownAndWait orders the stop and follows the daemon until it is gone.
+// shutDownAndWait orders the stop and follows the daemon until it is gone. It
+// watches first, so that nothing of the stop is missed.
 func (a *app) shutDownAndWait(ctx context.Context, c *control.Client, req control.ShutdownRequest) error {
-	if err := c.Shutdown(ctx, req); err != nil {
-		return err
-	}
+	var running []string // replicas that are still to be told of
+	seen, ordered := uint64(0), false
 	for msg, err := range c.Watch(ctx) {
 		if err != nil {
+			if !ordered {
+				return err
+			}
 			break // it went away, as ordered
 		}
-		switch e := msg.Event; {
-		case e == nil:
-		case e.Kind == events.KindExited:
-			fmt.Fprintf(a.out, "%s: stopped, %s\n", e.Replica, e.Text)
-		case e.Kind == control.DaemonStopping:
-			fmt.Fprintln(a.out, e.Text)
+		news := msg.Recent
+		if msg.Event != nil {
+			news = append(news, *msg.Event)
+		}
+		for _, e := range news {
+			if ordered && e.Seq > seen {
+				a.tellStop(e)
+				running = slices.DeleteFunc(running, func(id string) bool { return e.Kind == events.KindExited && id == e.Replica })
+			}
+			seen = max(seen, e.Seq)
+		}
+		if ordered || msg.Status == nil {
+			continue
+		}
+		ordered = true
+		for _, r := range msg.Status.Replicas {
+			if r.PID != 0 {
+				running = append(running, r.ID)
+			}
+		}
+		if err := c.Shutdown(ctx, req); err != nil {
+			return err
 		}
 	}
-	return a.waitGone(ctx, c.Socket())
+	if err := a.waitGone(ctx, c.Socket()); err != nil {
+		return err
+	}
+	for _, id := range running { // the stream ended before it told
+		fmt.Fprintf(a.out, "%s: stopped\n", id)
+	}
+	fmt.Fprintln(a.out, "stopped")
+	return nil
+}
+
+// tellStop prints what of a stop a person waits for.
+func (a *app) tellStop(e events.Event) {
+	switch e.Kind {
+	case events.KindExited:
+		fmt.Fprintf(a.out, "%s: stopped, %s\n", e.Replica, e.Text)
+	case control.DaemonStopping:
+		fmt.Fprintln(a.out, e.Text)
+	}
 }
 
 // waitGone returns when nobody answers on the socket any more.
@@ -62,7 +99,6 @@ func (a *app) waitGone(ctx context.Context, socket string) error {
 	for {
 		c, err := control.Dial(ctx, socket)
 		if errors.Is(err, control.ErrNoDaemon) {
-			fmt.Fprintln(a.out, "stopped")
 			return nil
 		}
 		if err == nil {

@@ -31,7 +31,7 @@ configuration file; any other name with "/" is taken as a repository.`,
 			return err
 		}
 		entries := configs.Merge(configs.Builtin(), loaded.Config.Catalogue)
-		rows := modelRows(entries, a.largestGPU(cmd.Context()))
+		rows := modelRows(entries, a.seenGPUs(cmd.Context()))
 		if *fit {
 			rows = slices.DeleteFunc(rows, func(r modelRow) bool { return !strings.HasPrefix(r.Fits, "--") })
 		}
@@ -64,7 +64,8 @@ func gigabytes(gb float64) string {
 }
 
 // modelRows says for each entry how many GPUs of this machine hold its weights.
-func modelRows(entries []configs.Entry, largest uint64) []modelRow {
+func modelRows(entries []configs.Entry, inv gpu.Inventory) []modelRow {
+	largest, count := largestMemory(inv, nil)
 	rows := make([]modelRow, 0, len(entries))
 	for _, e := range entries {
 		row := modelRow{Alias: e.Alias, Repo: e.Repo, WeightsGB: e.WeightsGB, Fits: "-", Note: e.Note}
@@ -72,37 +73,23 @@ func modelRows(entries []configs.Entry, largest uint64) []modelRow {
 		case e.Alias == configs.Tiny:
 			row.Fits = "--device cpu"
 		case e.WeightsGB > 0 && largest > 0:
-			row.Fits = fitText(e.WeightsGB, largest)
+			row.Fits = "no"
+			if tp := fittingTP(e.WeightsGB, largest, count, usableShare); tp > 0 {
+				row.Fits = fmt.Sprintf("--tp %d", tp)
+			}
 		}
 		rows = append(rows, row)
 	}
 	return rows
 }
 
-// usableShare is vLLM's default --gpu-memory-utilization; a tenth of it is
-// left for activations and a KV cache worth having.
-const usableShare = 0.92 * 0.9
-
-func fitText(weightsGB float64, memory uint64) string {
-	for tp := 1; tp <= 8; tp *= 2 {
-		if weightsGB*1e9 <= usableShare*float64(memory)*float64(tp) {
-			return fmt.Sprintf("--tp %d", tp)
-		}
-	}
-	return "no"
-}
-
-// largestGPU is the memory of the largest GPU in bytes; 0 when none is seen.
-func (a *app) largestGPU(ctx context.Context) uint64 {
+// seenGPUs is what NVML says, nothing when it does not answer.
+func (a *app) seenGPUs(ctx context.Context) gpu.Inventory {
 	inv, err := a.detect(ctx)
 	if err != nil {
-		return 0
+		return gpu.Inventory{}
 	}
-	var largest uint64
-	for _, d := range inv.Devices {
-		largest = max(largest, d.Memory)
-	}
-	return largest
+	return inv
 }
 
 // detect asks NVML once, through its child process.

@@ -11,6 +11,7 @@ import (
 	"github.com/lm-warden/warden/configs"
 	"github.com/lm-warden/warden/gpu"
 	"github.com/lm-warden/warden/supervisor"
+	"github.com/lm-warden/warden/supervisor/events"
 	"github.com/lm-warden/warden/supervisor/vllm"
 	"github.com/lm-warden/warden/supervisor/vllm/tiny"
 )
@@ -44,6 +45,11 @@ func planModels(cfg configs.Config, inv gpu.Inventory, runtime string) ([]planne
 		if n, ok := vllm.MaxNumSeqs(filled.Args); ok {
 			filled.MaxNumSeqs = n // the engine takes the user's own
 		}
+		if cfg.Engine.Device == configs.DeviceCUDA {
+			if err := checkFits(filled, catalogue, inv); err != nil {
+				return nil, err
+			}
+		}
 		spill, _ := filled.Spill() // checked by Config.Validate
 		models[i] = plannedModel{Model: filled, spill: spill}
 	}
@@ -61,11 +67,11 @@ func planModels(cfg configs.Config, inv gpu.Inventory, runtime string) ([]planne
 		models[i].install = install
 		for _, place := range places[i] {
 			spec, err := models[i].spec(cfg, next, place, engine, runtime)
-			if address, ok := leftPort(left, string(spec.ID)); ok && cfg.Engine.Listen == "tcp" {
-				spec.Address = address
-			}
 			if err != nil {
 				return nil, err
+			}
+			if address, ok := leftPort(left, string(spec.ID)); ok && cfg.Engine.Listen == "tcp" {
+				spec.Address = address
 			}
 			models[i].specs = append(models[i].specs, spec)
 			next++
@@ -90,6 +96,17 @@ func engineFor(cfg configs.Config) (supervisor.Engine, vllm.Install, error) {
 		return nil, install, fail(exitPreflight, err, "")
 	}
 	return vllm.New(install, vllm.Options{}), install, nil
+}
+
+// warnOfEngines tells what a person should know of the vLLM that was found.
+func (d *daemon) warnOfEngines() {
+	if len(d.models) == 0 {
+		return
+	}
+	for _, text := range d.models[0].install.Warnings { // one vLLM serves all models
+		d.log.Warn("vLLM is not one that warden was tested with", "err", text)
+		d.bus.Publish(events.Event{Kind: "vllm", Text: text})
+	}
 }
 
 // planPlaces chooses the devices of every replica of every model.

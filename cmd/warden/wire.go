@@ -63,6 +63,7 @@ func ownedBy(m plannedModel) string {
 // newSupervisor makes the replicas; each engine runs under a shim, which is
 // this program again.
 func (d *daemon) newSupervisor(runtime string) (*supervisor.Supervisor, error) {
+	d.warnOfEngines()
 	var specs []supervisor.Spec
 	for _, m := range d.models {
 		specs = append(specs, m.specs...)
