@@ -1,6 +1,7 @@
 package router
 
 import (
+	"cmp"
 	"fmt"
 	"sync"
 	"time"
@@ -126,6 +127,7 @@ func (d *deployment) arrive(x *exchange) *turn {
 	}
 	d.mu.Lock()
 	defer d.unlock()
+	t.hold = cmp.Or(d.model.Placement.MaxWait, maxHold)
 	d.turns[t.id] = t
 	if d.closed {
 		d.refuse(t, placement.Reject{TurnID: t.id, Why: whyClosed})

@@ -90,7 +90,6 @@ type engine struct {
 	mu      sync.Mutex
 	handler http.HandlerFunc
 	got     []gotRequest
-	gone    chan error // the reason for which a request's context ended
 }
 
 type gotRequest struct {

@@ -19,8 +19,10 @@ type turn struct {
 	talk     *conversation // nil for turns without conversation
 	estimate int           // prompt tokens, from the length of the text
 	arrived  time.Time
-	body     uint64 // fingerprint of the request body
-	drop     func() // ends the request, while it is in talk.open
+	hold     time.Duration // how long it may wait in all
+	again    bool          // it has been placed before
+	body     uint64        // fingerprint of the request body
+	drop     func()        // ends the request, while it is in talk.open
 
 	// answers takes the one Dispatch or Reject that is due at a time.
 	answers chan placement.Action
@@ -42,9 +44,22 @@ type place struct {
 	up *upstream
 }
 
+// maxHold is how long a request is held in all, unless its model says
+// otherwise. Placement bounds each wait; this bounds their sum when a replica
+// breaks off before its first byte and the request has to wait once more.
+const maxHold = 240 * time.Second
+
+// lateRetry is when to ask again after such a request was refused: replicas
+// broke off lately, so not at once.
+const lateRetry = 15 * time.Second
+
 // wait returns where the turn goes, why it is refused, or ctx's error; the
 // turn is then over.
 func (t *turn) wait(ctx context.Context) (place, *placement.Reject, error) {
+	var late <-chan time.Time
+	if t.again {
+		late = time.After(time.Until(t.arrived.Add(t.hold)))
+	}
 	select {
 	case a := <-t.answers:
 		if reject, ok := a.(placement.Reject); ok {
@@ -52,6 +67,8 @@ func (t *turn) wait(ctx context.Context) (place, *placement.Reject, error) {
 		}
 		dispatch := a.(placement.Dispatch)
 		return place{dispatch, t.d.upstreamOf(t)}, nil, nil
+	case <-late:
+		return place{}, &placement.Reject{TurnID: t.id, Why: placement.WhyTimeout, RetryAfter: lateRetry}, nil
 	case <-ctx.Done():
 		return place{}, nil, ctx.Err()
 	}
@@ -60,6 +77,7 @@ func (t *turn) wait(ctx context.Context) (place, *placement.Reject, error) {
 // retry gives the place back after a failure that the client has not seen,
 // and asks for another one.
 func (t *turn) retry() {
+	t.again = true
 	d := t.d
 	d.mu.Lock()
 	defer d.unlock()

@@ -166,3 +166,24 @@ func TestHeldRequestsAreSilent(t *testing.T) {
 		})
 	}
 }
+
+// A replica that breaks off late does not start the wait anew.
+func TestHeldTwiceIsHeldNoLonger(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		f := newFixture(t, setup{engines: 1})
+		f.engine("r0").set(func(http.ResponseWriter, *http.Request) {
+			elapse(200 * time.Second)
+			cut()
+		})
+		began := time.Now()
+		done := make(chan reply)
+		go func() { done <- f.post("/v1/chat/completions", chatBody("x")) }()
+		soon()
+		if err := f.router.SetReplicas(testModel, []Replica{{ID: "r0", Generation: 1, Address: "mem:r0", Starting: true}}); err != nil {
+			t.Fatal(err)
+		}
+		if r := <-done; r.status != 429 || r.header.Get("Retry-After") != "15" || time.Since(began) != 240*time.Second {
+			t.Errorf("after %v: %d %v %s", time.Since(began), r.status, r.header, r.body)
+		}
+	})
+}

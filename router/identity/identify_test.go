@@ -86,7 +86,7 @@ func TestKeysAreScoped(t *testing.T) {
 		}
 		seen[key] = name
 	}
-	if PinKey("a", "r") == PinKey("b", "r") || PinKey("", "r") != PinKey("", "r") {
+	if PinKey("a", "r") == PinKey("b", "r") || PinKey("a", "r") == PinKey("a", "s") {
 		t.Error("pins are not scoped by API key")
 	}
 }
