@@ -98,12 +98,13 @@ func (a *admission) foot(p *Placer, s *session, tokens int) int {
 	if s.root != nil {
 		shared = s.root.tokens
 	}
-	return max(tokens-shared, 0) + int(growthReserve*p.growthOf(s))
+	admit, _ := p.reserve()
+	return max(tokens-shared, 0) + int(admit*p.growthOf(s))
 }
 
 // advantage is how much earlier than its arrival a turn ranks.
 func (a *admission) advantage(p *Placer, t *turn) time.Duration {
-	if a == nil || t.session == nil {
+	if a == nil || t.session == nil || t.session.hosted != nil {
 		return 0
 	}
 	parent := p.sessions.get(t.session.parent)
@@ -132,9 +133,10 @@ func admit(p *Placer, t *turn, now time.Time) choice {
 	if r := s.residentNow(); r != nil && !t.Fresh && r.Accepting && !t.triedOn(r, now) {
 		return a.stay(p, t, r, now)
 	}
-	open := p.open(t, now)
-	if home := s.homeNow(); home != nil && home.Suspect && p.eligible(home, t, now) && !t.Fresh {
-		open = append(open, home)
+	lane := a.lane(t, now)
+	open := a.open(p, t, lane, now)
+	if len(open) == 0 && lane != nil {
+		return choice{why: WhyCache, lane: lane}
 	}
 	if len(open) == 0 {
 		return p.wait(t, now)
@@ -156,7 +158,24 @@ func admit(p *Placer, t *turn, now time.Time) choice {
 		all := func(*replica) bool { return true }
 		return choice{to: a.cheapest(p, t, open, now, all), reason: ReasonOverdue}
 	}
-	return choice{why: WhyCache, everyone: true}
+	return choice{why: WhyCache, everyone: lane == nil, lane: lane}
+}
+
+// open is where t may go: its lane, or any open replica, its home also when it
+// is suspect.
+func (a *admission) open(p *Placer, t *turn, lane *replica, now time.Time) []*replica {
+	if lane != nil {
+		p.scratch = p.scratch[:0]
+		if p.eligible(lane, t, now) {
+			p.scratch = append(p.scratch, lane)
+		}
+		return p.scratch
+	}
+	open := p.open(t, now)
+	if home := t.session.homeNow(); home != nil && home.Suspect && p.eligible(home, t, now) && !t.Fresh {
+		open = append(open, home)
+	}
+	return open
 }
 
 // worthSettling reports that a replica which cannot take t only because of turns
@@ -248,6 +267,9 @@ const nearCost = 0.05
 // and to those that it shares the engine with.
 func (a *admission) cost(p *Placer, t *turn, r *replica) float64 {
 	work := float64(r.prefill + t.prompt - p.cachedOn(t, r))
+	if hosted := t.session.hostedOn(r); hosted > 0 && !t.Fresh {
+		work += hostCost * float64(hosted)
+	}
 	return work/r.rate.tokensPerSecond() + heldCost*float64(r.held)
 }
 
@@ -273,10 +295,17 @@ func (a *admission) wanted(h *holding, now time.Time) float64 {
 	return a.gaps[s.finish].everReturns(s.endedAt, now)
 }
 
-// head is the first waiting turn that waits for room in a cache.
-func (a *admission) head(p *Placer) *turn {
+// head is the first waiting turn that waits for room in a cache: any, or one
+// that could go to r.
+func (a *admission) head(p *Placer, r *replica, now time.Time) *turn {
 	for _, t := range p.queue.turns {
-		if t.why == WhyCache {
+		if t.why != WhyCache {
+			continue
+		}
+		if r == nil {
+			return t
+		}
+		if lane := a.lane(t, now); lane == nil || lane == r {
 			return t
 		}
 	}

@@ -84,7 +84,8 @@ func (a *admission) shed(p *Placer, r *replica, now time.Time) {
 	if r.capacity() == 0 {
 		return
 	}
-	free := r.handedOut(nil) + (growthReserve-shedReserve)*p.growth*float64(len(r.res.members))
+	admit, shed := p.reserve()
+	free := r.handedOut(nil) + (admit-shed)*p.growth*float64(len(r.res.members))
 	if float64(r.res.foot) > free {
 		const anyWeight = 2
 		a.releaseUntil(r, free, anyWeight, now)
@@ -105,7 +106,7 @@ func (a *admission) advance(p *Placer, now time.Time) {
 			}
 		}
 	}
-	waiting := a.head(p) != nil
+	waiting := a.head(p, nil, now) != nil
 	for _, r := range p.replicas {
 		r.safety.close(waiting, now)
 	}
@@ -113,7 +114,7 @@ func (a *admission) advance(p *Placer, now time.Time) {
 
 // wake asks for refreshed weights while somebody waits for room.
 func (a *admission) wake(p *Placer, now time.Time) time.Time {
-	if a == nil || a.head(p) == nil {
+	if a == nil || a.head(p, nil, now) == nil {
 		return time.Time{}
 	}
 	if !a.ticking.After(now) {

@@ -18,7 +18,8 @@ type holding struct {
 	root    *root    // set for a shared prefix
 	replica *replica
 	tokens  int
-	pins    int // running requests that use it; while pinned it is in no list
+	host    bool // in the host tier, not in the KV cache
+	pins    int  // running requests that use it; while pinned it is in no list
 
 	prev, next *holding
 }
@@ -46,8 +47,7 @@ func (s *session) newHolding(r *replica) *holding {
 	for i := 0; i < len(s.holdings); {
 		h := s.holdings[i]
 		if h.pins == 0 && (h.replica.gone || len(s.holdings) >= maxHoldings) {
-			h.replica.cache.remove(h)
-			h.forget()
+			h.drop()
 			continue
 		}
 		i++
@@ -119,9 +119,21 @@ func (c *prefixCache) remove(h *holding) {
 	h.tokens = 0
 }
 
+// drop takes h out of its cache and from its owner.
+func (h *holding) drop() {
+	if h.host {
+		h.replica.host.remove(h)
+	} else {
+		h.replica.cache.remove(h)
+	}
+	h.forget()
+}
+
 // forget takes h from its owner.
 func (h *holding) forget() {
 	switch {
+	case h.host:
+		h.session.hosted = nil
 	case h.session != nil:
 		s := h.session
 		for i, o := range s.holdings {

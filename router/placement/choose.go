@@ -27,7 +27,7 @@ func (p *Placer) loadOf(r *replica, now time.Time) load {
 
 // eligible reports whether r may be given t at all.
 func (p *Placer) eligible(r *replica, t *turn, now time.Time) bool {
-	return r.Accepting && !r.full() && !t.triedOn(r, now)
+	return r.Accepting && r.closed != p.pumps && !r.full() && !t.triedOn(r, now)
 }
 
 // open is the set of eligible replicas for a turn that has no home there. A

@@ -34,6 +34,7 @@ func (p *Placer) release(t *turn, o Outcome, now time.Time) {
 	good := !o.Failed && !o.Aborted
 	if good {
 		p.turnTime = smooth(p.turnTime, now.Sub(t.dispatched).Seconds())
+		p.pace.count(now)
 		p.learnTokens(t, o)
 		p.learnRoot(t, o)
 		p.learnRate(t, o)
@@ -45,6 +46,7 @@ func (p *Placer) release(t *turn, o Outcome, now time.Time) {
 		s.noteBusy()
 		if good {
 			p.resize(t, o)
+			p.store(t)
 		}
 	}
 	p.unpin(t)
@@ -104,15 +106,13 @@ func (p *Placer) unpin(t *turn) {
 	if h := t.pinned; h != nil {
 		r.cache.unpin(h, t.session.foot())
 		if r.gone {
-			r.cache.remove(h)
-			h.forget()
+			h.drop()
 		}
 	}
 	if h := t.pinnedRoot; h != nil {
 		r.cache.unpin(h, t.root.tokens)
 		if r.gone {
-			r.cache.remove(h)
-			h.forget()
+			h.drop()
 		}
 		p.sessions.letGo(t.root)
 	}

@@ -1,6 +1,9 @@
 package placement
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Smoothing of the moving averages: a fifth of each new value. Slow enough to
 // ride over one odd turn, fast enough to follow a new agent within a minute.
@@ -54,6 +57,23 @@ func (p *Placer) growthOf(s *session) float64 {
 		return s.growth
 	}
 	return p.growth
+}
+
+// paceMemory is the time over which the pace of finished turns is averaged.
+const paceMemory = time.Minute
+
+// pace counts turns a second, as a decaying sum over paceMemory.
+type pace struct {
+	perSecond float64
+	at        time.Time
+}
+
+func (c *pace) count(now time.Time) {
+	if !c.at.IsZero() {
+		c.perSecond *= math.Exp(-now.Sub(c.at).Seconds() / paceMemory.Seconds())
+	}
+	c.perSecond += 1 / paceMemory.Seconds()
+	c.at = now
 }
 
 // rateEstimate is a replica's prefill speed, learned from turns that it had to

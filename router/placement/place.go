@@ -109,8 +109,10 @@ func (p *Placer) rankOf(t *turn) time.Time {
 const maxApart = 64
 
 // pump places waiting turns in order. The first one that cannot go for want of
-// room stops it: nobody behind may take the room that the head waits for.
+// room stops it: nobody behind may take the room that the head waits for. One
+// that waits for a single replica only claims that one.
 func (p *Placer) pump(now time.Time) {
+	p.pumps++
 	q := &p.queue
 	blocked, apart := Why(""), 0
 	for i := 0; i < len(q.turns) && blocked == "" && apart < maxApart; {
@@ -125,6 +127,9 @@ func (p *Placer) pump(now time.Time) {
 		case c.everyone:
 			blocked = c.why
 			p.tellWhy(q.turns[i:], c.why)
+		case c.lane != nil:
+			t.why, c.lane.closed = c.why, p.pumps
+			i++
 		default:
 			t.why = c.why
 			i, apart = i+1, apart+1

@@ -13,6 +13,7 @@ type Placer struct {
 	byID     map[ReplicaID]*replica
 	turns    map[uint64]*turn
 	sessions *table
+	hostTier bool // replicas have a host tier
 	queue    queue
 
 	arrivals uint64 // replicas that have begun to accept turns
@@ -22,8 +23,10 @@ type Placer struct {
 	// learned over all replicas
 	ratio, growth, output float64
 	rate                  rateEstimate
+	pace                  pace    // of finished turns
 	turnTime              float64 // seconds from dispatch to finish
 
+	pumps    uint64    // runs of pump, see replica.closed
 	now      time.Time // of the step in progress
 	wake     time.Time // the latest WakeAt
 	actions  []Action  // of the step in progress
@@ -157,6 +160,7 @@ type choice struct {
 	// why the turn waits; everyone: no turn behind it could go either.
 	why      Why
 	everyone bool
+	lane     *replica // or: no turn behind it may have this replica
 }
 
 func (p *Placer) configure(cfg Config) {

@@ -15,6 +15,10 @@ type replica struct {
 	// are lost; they are noticed when their conversation comes back.
 	gone bool
 
+	// closed is the run of pump in which a waiting turn claimed the next room
+	// here.
+	closed uint64
+
 	held    int // turns dispatched and not ended
 	prefill int // expected uncached tokens of held turns before their first byte
 
@@ -26,6 +30,7 @@ type replica struct {
 	loose int // admission: tokens of held turns outside the resident set
 
 	cache prefixCache
+	host  prefixCache // the second tier, where there is one
 	stats EngineView
 
 	placed uint64        // turns dispatched here since this ledger began
@@ -106,6 +111,8 @@ func (p *Placer) setReplicas(set []Replica) {
 		r.Replica = want
 		r.cache.capacity = r.capacity()
 		r.cache.shrink()
+		r.host.capacity = r.HostKVTokens
+		r.host.shrink()
 		next = append(next, r)
 	}
 	slices.SortFunc(next, func(a, b *replica) int { return cmp.Compare(a.ID, b.ID) })
@@ -121,6 +128,7 @@ func (p *Placer) setReplicas(set []Replica) {
 		}
 	}
 	p.replicas, p.byID = next, byID
+	p.hostTier = slices.ContainsFunc(next, func(r *replica) bool { return r.HostKVTokens > 0 })
 }
 
 // retire marks a ledger whose process has ended.
@@ -128,5 +136,6 @@ func (p *Placer) retire(r *replica) {
 	r.gone, r.Accepting = true, false
 	p.counters.HomesLost += uint64(r.homed)
 	r.cache.clear()
+	r.host.clear()
 	r.res.clear()
 }

@@ -69,7 +69,7 @@ func (t *table) letGo(r *root) {
 	delete(t.roots, r.hash)
 }
 
-// cachedOn is how many tokens of a turn's prompt we believe r has cached.
+// cachedOn is how many tokens of a turn's prompt we believe r need not compute.
 func (p *Placer) cachedOn(t *turn, r *replica) int {
 	n := 0
 	if rt := t.root; rt != nil {
@@ -77,8 +77,12 @@ func (p *Placer) cachedOn(t *turn, r *replica) int {
 			n += min(h.tokens, rt.tokens)
 		}
 	}
-	if h := t.session.holding(r); h != nil && !t.Fresh {
-		n += h.tokens
+	if !t.Fresh {
+		own := t.session.hostedOn(r)
+		if h := t.session.holding(r); h != nil {
+			own = max(own, h.tokens)
+		}
+		n += own
 	}
 	// An engine always computes the last token of a prompt.
 	return min(n, max(t.prompt-1, 0))

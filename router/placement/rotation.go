@@ -9,6 +9,10 @@ type AdmissionConfig struct {
 	// natural wait (queue position / conversations that fit x their length),
 	// or rotation costs more than waiting. Default 120 s.
 	RotateAfter time.Duration
+	// RotateHosted is the same where a host tier keeps what the resident gives
+	// up, so that giving way costs little. Default 0: as long as lets about
+	// half of the turns go without waiting.
+	RotateHosted time.Duration
 	// RotateShare bounds the share of an engine's time that computing rotated
 	// conversations again may take, 0 to 1. Default 0.2.
 	RotateShare float64
@@ -19,22 +23,29 @@ type AdmissionConfig struct {
 
 func (c AdmissionConfig) withDefaults() AdmissionConfig {
 	c.RotateAfter = orDefault(c.RotateAfter, 120*time.Second)
+	c.RotateHosted = max(c.RotateHosted, 0)
 	c.RotateShare = min(orDefault(c.RotateShare, 0.2), 1)
 	c.ForceAfter = orDefault(c.ForceAfter, 200*time.Second)
 	return c
 }
 
-// again is how long r needs to compute s from the end of its shared prefix.
+// again is how long r needs to bring s back from the end of its shared prefix.
 func (r *replica) again(s *session) time.Duration {
-	return time.Duration(float64(s.foot()) / r.rate.tokensPerSecond() * float64(time.Second))
+	hosted := min(s.hostedOn(r), s.foot())
+	work := float64(s.foot()-hosted) + hostCost*float64(hosted)
+	return time.Duration(work / r.rate.tokensPerSecond() * float64(time.Second))
 }
 
 // rotate releases s, whose turn has just ended on r, if the first in the queue
 // has waited too long. The pause between two rotations of a replica bounds
 // their cost to RotateShare of its time.
 func (a *admission) rotate(p *Placer, r *replica, s *session, now time.Time) {
-	head := a.head(p)
-	if head == nil || now.Sub(head.queued) <= p.cfg.Admission.RotateAfter || s.busy() {
+	head := a.head(p, r, now)
+	after := p.cfg.Admission.RotateAfter
+	if 2*s.hostedOn(r) > s.foot() {
+		after = a.rotateHosted(p)
+	}
+	if head == nil || now.Sub(head.queued) <= after || s.busy() {
 		return
 	}
 	pause := time.Duration(float64(r.again(s)) / p.cfg.Admission.RotateShare)

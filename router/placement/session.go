@@ -35,6 +35,7 @@ type session struct {
 	finish   finishClass
 
 	holdings []*holding // believed cache contents, one per replica
+	hosted   *holding   // believed copy in a host tier
 	resident *replica   // admission: whose resident set it is in
 	resIndex int        // place in that set
 	missed   bool       // admission: history was edited, expect less

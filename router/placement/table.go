@@ -63,6 +63,9 @@ func (t *table) drop(s *session) {
 		h.replica.cache.remove(h)
 	}
 	s.holdings = nil
+	if s.hosted != nil {
+		s.hosted.drop()
+	}
 	t.leaveRoot(s)
 	delete(t.byKey, s.key)
 }
