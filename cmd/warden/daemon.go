@@ -46,6 +46,7 @@ type daemon struct {
 	engines *engineRates
 	metrics *metrics.Exporter
 	service *service
+	facts   *replicaFacts
 
 	upgrading sync.Mutex    // held while a successor is started
 	next      *successor    // set before leaving is closed

@@ -9,11 +9,13 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/lm-warden/warden/supervisor"
 	"github.com/lm-warden/warden/supervisor/control"
 	"github.com/lm-warden/warden/supervisor/events"
 )
@@ -111,16 +113,20 @@ func wireError(err error) error {
 	return &control.Error{Code: control.CodeInternal, Message: err.Error(), Hint: hintOf(err)}
 }
 
-// upgradeOnHangup treats every SIGHUP as an order to upgrade.
+// upgradeOnHangup treats every SIGHUP as an order to upgrade whichever warden
+// is the last.
 func (d *daemon) upgradeOnHangup(s *signals) {
 	for {
 		select {
-		case <-s.hangups:
-			_, _ = d.Upgrade(context.Background()) // it has logged its failure
-		case <-d.leaving:
-			return
 		case <-d.ended:
 			return
+		case <-s.hangups:
+		}
+		select {
+		case <-d.leaving:
+			_ = d.next.cmd.Process.Signal(syscall.SIGHUP) // it may have ended
+		default:
+			_, _ = d.Upgrade(context.Background()) // it has logged its failure
 		}
 	}
 }
@@ -236,7 +242,11 @@ func (d *daemon) handOver(ctx context.Context, server *http.Server, conns *conne
 	limit, done := context.WithTimeout(context.Background(), lastAnswers)
 	defer done()
 	go d.next.relay(ctx, d.killed, done)
+	var following sync.WaitGroup
+	following.Go(func() { d.followReplicas(limit) })
 	conns.wait(limit, hurry)
+	done()
+	following.Wait()
 	_ = server.Close() // what is still open was given its time
 	d.router.Close()
 	err := d.gpus.close()
@@ -273,5 +283,43 @@ func (s *successor) relay(stop context.Context, killed <-chan struct{}, giveUp c
 			giveUp()
 			killed = nil
 		}
+	}
+}
+
+// followReplicas keeps the router of a leaving warden informed until ctx ends:
+// requests that still wait here need to hear that a replica became ready, and
+// the successor is who knows.
+func (d *daemon) followReplicas(ctx context.Context) {
+	known := d.sup.Snapshot()
+	for ctx.Err() == nil {
+		if client, err := control.Dial(ctx, controlSocket(d.cfg.Name)); err == nil {
+			for msg, err := range client.Watch(ctx) {
+				if err != nil {
+					break
+				}
+				if msg.Status != nil {
+					d.learn(known, *msg.Status)
+				}
+			}
+			client.Close()
+		}
+		select { // it starts, or is being upgraded itself
+		case <-ctx.Done():
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// learn takes over what another warden says about the replicas known here.
+func (d *daemon) learn(known []supervisor.Replica, status control.Status) {
+	for _, r := range known {
+		i := slices.IndexFunc(status.Replicas, func(s control.Replica) bool { return s.ID == string(r.ID) && s.Model == r.Model })
+		if i < 0 {
+			r.State = supervisor.Stopped // the configuration no longer has it
+		} else {
+			s := status.Replicas[i]
+			r.State, r.Generation, r.ReadyAt = supervisor.State(s.State), s.Generation, s.ReadyAt
+		}
+		d.facts.note(r)
 	}
 }

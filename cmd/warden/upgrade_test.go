@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -126,6 +128,100 @@ func TestStopAfterUpgradeWaitsForOldStreams(t *testing.T) {
 	if a := <-result; a.err != nil || !strings.Contains(a.body, "[DONE]") {
 		t.Errorf("the stream of the old process was cut: %v ...%.200s", a.err, a.body)
 	}
+}
+
+// A request that waits for a replica to start is answered, although its warden
+// leaves meanwhile and the engine comes up under the next one.
+func TestUpgradeWhileRequestsWaitForAStart(t *testing.T) {
+	w := launch(t, newHome(t), "--demo", "--demo-sessions", "0", "--listen", "127.0.0.1:0", "--dp", "1", "--", "--sim-load", "8s")
+	result := make(chan answer, 1)
+	go func() { result <- w.chat("early", "bird", true, 4) }()
+	status := w.waitFor(func(s control.Status) bool { return len(s.Models[0].Queue) == 1 && s.Replicas[0].PID > 0 })
+	if out, code := w.runCommand("upgrade"); code != 0 {
+		t.Fatalf("upgrade: exit code %d\n%s", code, out)
+	}
+	select {
+	case a := <-result:
+		t.Fatalf("answered before the engine was ready: %d %v %.200s", a.code, a.err, a.body)
+	default:
+	}
+	late := w.chat("late", "bird", true, 4) // the new warden holds requests too
+	for name, a := range map[string]answer{"early": <-result, "late": late} {
+		if a.err != nil || a.code != 200 || !strings.Contains(a.body, "[DONE]") {
+			t.Errorf("%s: %d %v %.200s", name, a.code, a.err, a.body)
+		}
+	}
+	if r := w.waitFor(allReady).Replicas[0]; r.PID != status.Replicas[0].PID {
+		t.Errorf("the engine of pid %d was started anew as %d", status.Replicas[0].PID, r.PID)
+	}
+}
+
+// A warden that was started behind a terminal stops when what is in front of it
+// goes away without a word, also after an upgrade; after "detach" it stays.
+func TestLeashAcrossAnUpgrade(t *testing.T) {
+	for _, word := range []string{"", detachWord} {
+		t.Run("word "+strings.TrimSpace(word), func(t *testing.T) {
+			w, leash := launchLeashed(t)
+			w.waitFor(allReady)
+			if out, code := w.runCommand("upgrade"); code != 0 {
+				t.Fatalf("upgrade: exit code %d\n%s", code, out)
+			}
+			if _, err := leash.WriteString(word); err != nil {
+				t.Fatal(err)
+			}
+			leash.Close()
+			select {
+			case <-w.done:
+			case <-time.After(30 * time.Second):
+				t.Fatal("the first process does not end")
+			}
+			_, err := w.client.Version(t.Context())
+			if word == detachWord && err != nil {
+				t.Errorf("detached, and then: %v", err)
+			}
+			if word == "" && !errors.Is(err, control.ErrNoDaemon) {
+				t.Errorf("let go, and there is still a warden: %v", err)
+			}
+		})
+	}
+}
+
+// launchLeashed is what `warden up -d` does, with the leash in the test's hand.
+func launchLeashed(t *testing.T) (*running, *os.File) {
+	t.Helper()
+	home := newHome(t)
+	leashRead, leash, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { leash.Close() })
+	reportRead, reportWrite, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { reportRead.Close() })
+	log, err := os.Create(filepath.Join(home, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	w := &running{t: t, home: home, output: &syncBuffer{}, done: make(chan struct{})}
+	w.cmd = exec.Command(binary, "up", "--leash", "--demo", "--demo-sessions", "0", "--dp", "1", "--listen", "127.0.0.1:0")
+	w.cmd.Env, w.cmd.Dir = environment(home), home
+	w.cmd.Stdout, w.cmd.Stderr = log, log // a file: the end of the first process is not hidden by the next
+	w.cmd.ExtraFiles = []*os.File{leashRead, reportWrite}
+	if err := w.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	leashRead.Close()
+	reportWrite.Close()
+	go func() {
+		defer close(w.done)
+		_ = w.cmd.Wait()
+	}()
+	t.Cleanup(w.cleanUp)
+	w.connect()
+	return w, leash
 }
 
 // An upgrade that cannot start changes nothing.

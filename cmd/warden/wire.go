@@ -68,9 +68,9 @@ func (d *daemon) newSupervisor(runtime string) (*supervisor.Supervisor, error) {
 	for _, m := range d.models {
 		specs = append(specs, m.specs...)
 	}
-	facts := &replicaFacts{daemon: d, byModel: map[string]map[supervisor.ReplicaID]router.Replica{}}
+	d.facts = &replicaFacts{daemon: d, byModel: map[string]map[supervisor.ReplicaID]router.Replica{}}
 	for _, s := range specs {
-		facts.note(supervisor.Replica{Spec: s, State: supervisor.Pending})
+		d.facts.note(supervisor.Replica{Spec: s, State: supervisor.Pending})
 	}
 	return supervisor.New(specs, supervisor.Options{
 		Launcher: supervisor.NewShimLauncher(supervisor.ShimOptions{
@@ -82,7 +82,7 @@ func (d *daemon) newSupervisor(runtime string) (*supervisor.Supervisor, error) {
 			held, last := d.router.Work(router.ReplicaID(id))
 			return supervisor.Work{Held: held, LastByte: last}
 		},
-		GPUFree: d.gpus.free, Changed: facts.changed, Scraped: d.metrics.Keep, ParallelStart: d.cfg.Engine.ParallelStart,
+		GPUFree: d.gpus.free, Changed: d.facts.changed, Scraped: d.metrics.Keep, ParallelStart: d.cfg.Engine.ParallelStart,
 		Timing: supervisor.Timing{StartSilence: d.cfg.Engine.StartTimeout},
 	})
 }
@@ -136,10 +136,12 @@ func routerReplica(r supervisor.Replica) router.Replica {
 	if capacity == 0 {
 		capacity = r.Phase.KVTokens
 	}
+	suspect := r.State == supervisor.Suspect
+	unproven := suspect && r.ReadyAt.IsZero() // adopted: it may still be loading
 	return router.Replica{
 		ID: router.ReplicaID(r.ID), Generation: r.Generation, Address: r.Address,
-		Accepting: r.State.Accepting() || r.State == supervisor.Suspect, Suspect: r.State == supervisor.Suspect,
-		Starting: r.State.Coming(), MaxNumSeqs: r.MaxNumSeqs, KVCapacityTokens: capacity, MaxModelLen: r.MaxModelLen,
+		Accepting: r.State.Accepting() || suspect && !unproven, Suspect: suspect,
+		Starting: r.State.Coming() || unproven, MaxNumSeqs: r.MaxNumSeqs, KVCapacityTokens: capacity, MaxModelLen: r.MaxModelLen,
 	}
 }
 
