@@ -6,10 +6,10 @@
 //	router.go      Options, New, ServeHTTP, Drain, Close
 //	keys.go        who may ask at all; the rest of that is in gate/
 //	routes.go      the closed list of methods and paths; local answers
-//	body.go        the body, read once into a payload/
 //	models.go      which model a name means
 //	mends.go       what is changed in a body for an engine, and why
-//	exchange.go    one request from here to its last byte, step by step
+//	exchange.go    one request from here to its last byte, step by step; its
+//	               body is read once, into a payload/
 //	deployment.go  the critical section: choice and reservation under one lock
 //	turn.go        waiting for a place, trying again, the end, exactly once
 //	resend.go      a copy of a request that still runs for nobody

@@ -90,6 +90,18 @@ func (r *Router) serveEngine(x *exchange) {
 	x.serveBy(d)
 }
 
+// readBody reads the request's body, until the client has stalled or the
+// Router is closed. net/http lifts the deadline once it has all been read.
+func (x *exchange) readBody() (*payload.Payload, *refusal) {
+	patient := &payload.Patient{Reader: x.req.Body, Context: x.ctx, Control: x.control, Patience: x.router.opts.IdleTimeout}
+	defer context.AfterFunc(x.ctx, func() { _ = x.control.SetReadDeadline(time.Now()) })()
+	body, problem := payload.Read(x.req, patient, x.router.opts.MaxBody, &x.router.buffers)
+	if problem != nil {
+		return nil, &refusal{Error: *problem, close: true}
+	}
+	return body, nil
+}
+
 // maxChoices is OpenAI's own limit of "n"; each choice is a sequence of its
 // own in the engine.
 const maxChoices = 128

@@ -15,11 +15,11 @@ import (
 // to nobody cannot be attached to.
 //
 // Two requests that are alike are no proof: agents start several sub-agents on
-// one task at once, and some clients give them all one id. So the earlier one
-// must be older than any such burst: clients wait 180 s (the least measured)
-// to 600 s for an answer. Each request ends one earlier request at most, the
-// oldest. Requests without an id are never ended: nothing tells a copy of
-// theirs from a sibling.
+// one task at once, some clients give them all one id, and load tests send one
+// request over and over. So there must be one earlier copy and no more, and it
+// must be older than any burst: clients wait 180 s (the least measured) to
+// 600 s for an answer. Requests without an id are never ended: nothing tells a
+// copy of theirs from a sibling.
 const resendAfter = 120 * time.Second
 
 // errResent ends a request that its client has sent again.
@@ -33,17 +33,24 @@ func (d *deployment) replaceEarlier(t *turn) {
 	if t.same.Kind != identity.KindRetry || !t.same.Busy {
 		return
 	}
-	for _, earlier := range t.talk.open { // the oldest first
-		if earlier.body != t.body || t.arrived.Sub(earlier.arrived) < resendAfter || earlier.dropped {
+	var earlier *turn
+	for _, o := range t.talk.open {
+		if o.body != t.body || o.dropped {
 			continue
 		}
-		earlier.dropped = true
-		earlier.drop()
-		d.stats.resent++
-		d.tell("resent", d.placeOf(earlier), "session "+t.key.Short()+" sent a request again; the earlier one was ended",
-			map[string]string{"session": t.key.Short()})
+		if earlier != nil {
+			return
+		}
+		earlier = o
+	}
+	if earlier == nil || t.arrived.Sub(earlier.arrived) < resendAfter {
 		return
 	}
+	earlier.dropped = true
+	earlier.drop()
+	d.stats.resent++
+	d.tell("resent", d.placeOf(earlier), "session "+t.key.Short()+" sent a request again; the earlier one was ended",
+		map[string]string{"session": t.key.Short()})
 }
 
 // placeOf is the replica of a turn, "" while it waits.

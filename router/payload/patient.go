@@ -1,0 +1,33 @@
+package payload
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"time"
+)
+
+// Patient reads from a client that may be slow but not idle. Without a
+// limit a client could hold a connection and its buffer open for ever by
+// sending nothing.
+type Patient struct {
+	io.Reader
+	// Context ends the reading.
+	Context context.Context
+	Control *http.ResponseController
+	// Patience is how long the client may send nothing.
+	Patience time.Duration
+
+	deadline time.Time
+}
+
+func (r *Patient) Read(to []byte) (int, error) {
+	if err := r.Context.Err(); err != nil {
+		return 0, err
+	}
+	if limit := time.Now().Add(r.Patience); limit.Sub(r.deadline) > time.Second {
+		r.deadline = limit
+		_ = r.Control.SetReadDeadline(limit) // not every connection has deadlines
+	}
+	return r.Reader.Read(to)
+}
