@@ -46,7 +46,7 @@ bench: ## Go benchmarks of the decision and the scanners
 	go test -run '^$$' -bench . -benchmem ./router/... ./cmd/internal/...
 
 .PHONY: test-clients
-test-clients: build ## the official OpenAI and Anthropic SDKs (npm) against simulated engines
+test-clients: build ## real clients from npm (SDKs, Claude Code, Codex; ALL=1: opencode, Qwen Code too), simulated engines
 	scripts/test-clients.sh
 
 .PHONY: test-vllm

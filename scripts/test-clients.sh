@@ -1,14 +1,54 @@
 #!/usr/bin/env bash
-# Installs the pinned SDKs outside the checkout and runs them against warden.
+# Runs real clients, pinned by version, against warden with simulated engines.
+# Each folder of scripts/clients with a package.json is a set; sets are installed
+# outside the checkout, and one that cannot be is skipped by name. Without
+# arguments the default sets run; ALL=1 runs all; arguments name some.
+# Exit code 3: no set could be installed.
 set -euo pipefail
-root=$(cd "$(dirname "$0")/.." && pwd)
-command -v npm >/dev/null || { echo "test-clients: npm is not installed, the SDK tests were not run" >&2; exit 3; }
-cache=${XDG_CACHE_HOME:-$HOME/.cache}/warden/clients-$(sha256sum "$root/scripts/clients/package-lock.json" | cut -c1-16)
-mkdir -p "$cache"
-cp "$root"/scripts/clients/{package.json,package-lock.json,*.mjs} "$cache"
-if [ ! -e "$cache/.installed" ]; then
-	(cd "$cache" && npm ci --ignore-scripts --no-audit --no-fund)
-	touch "$cache/.installed"
+cd "$(dirname "$0")/clients"
+sets=("$@")
+if [ $# = 0 ]; then
+	sets=(sdk claude-code codex)
+	[ -z "${ALL:-}" ] || sets=(*/package.json)
+	sets=("${sets[@]%/package.json}")
 fi
-cd "$cache"
-WARDEN_BIN=$root/bin/warden timeout 300 npm test
+command -v npm >/dev/null || { echo "test-clients: npm is not installed, no client was run" >&2; exit 3; }
+export WARDEN_CLIENTS=${XDG_CACHE_HOME:-$HOME/.cache}/warden/clients
+export WARDEN_BIN=$PWD/../../bin/warden
+mkdir -p "$WARDEN_CLIENTS"
+
+# installed makes a set's folder equal to its lock file. Whoever comes second
+# waits for the first.
+installed() {
+	local set=$1 dir=$WARDEN_CLIENTS/$1
+	mkdir -p "$dir"
+	(
+		flock 9
+		cmp -s "$set/package-lock.json" "$dir/.installed" && exit
+		rm -f "$dir/.installed"
+		cp "$set"/package{,-lock}.json "$dir"
+		cd "$dir"
+		npm ci --ignore-scripts --no-audit --no-fund --loglevel=error --fetch-retries=1
+		cp package-lock.json .installed
+	) 9>"$WARDEN_CLIENTS/$set.lock"
+}
+
+tests=()
+for set in "${sets[@]}"; do
+	if installed "$set"; then
+		tests+=("$set"/*.test.mjs)
+	else
+		echo "SKIPPED: $set cannot be installed" >&2
+	fi
+done
+[ ${#tests[@]} -gt 0 ] || exit 3
+
+# Clients and warden see nothing but each other, where the kernel lets us.
+alone=()
+for try in "unshare -n" "unshare -rn"; do
+	if $try ip link set lo up 2>/dev/null; then
+		alone=($try bash -c 'ip link set lo up && exec "$@"' alone)
+		break
+	fi
+done
+exec timeout 600 "${alone[@]}" node --test --test-concurrency=2 --test-reporter=spec "${tests[@]}"

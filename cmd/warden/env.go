@@ -22,7 +22,7 @@ func (a *app) envCommand() *cobra.Command {
 		Long: `Prints the configuration of a client for the running warden, ready to paste:
 address, model and context length, and the switches that keep the beginning of
 its prompts the same from turn to turn, so that the prefix cache can be used.`,
-		Example:   "  eval \"$(warden env claude-code)\" && claude\n  warden env codex --model qwen3-4b >>~/.codex/config.toml",
+		Example:   "  eval \"$(warden env claude-code)\" && claude\n  warden env codex >~/.codex/warden.config.toml && codex --profile warden",
 		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
 		ValidArgs: clientNames(),
 	}

@@ -75,7 +75,7 @@ func TestCodexSetup(t *testing.T) {
 		}
 	}
 	if i, j := strings.Index(text, "web_search"), strings.Index(text, "[model_providers"); i > j {
-		t.Error("web_search stands in the provider's table")
+		t.Error("web_search stands in a table")
 	}
 	s = setupOf("codex", endpoint{URL: "http://127.0.0.1:8000", Model: "m"})
 	if strings.Contains(uncommented(s.text(), "#"), "context") {

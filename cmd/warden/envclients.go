@@ -89,7 +89,10 @@ func codexSetup(s *clientSetup) {
 	line("base_url", s.URL+"/v1")
 	line("wire_api", "responses")
 	b.WriteString("# with --api-keys-file: env_key = \"WARDEN_KEY\", and one of those keys in that variable\n")
-	s.Files = []setupFile{{Path: ".codex/config.toml", Text: b.String(), mark: "#"}}
+	b.WriteString("\n# nothing goes to anybody but warden; where nobody else can be reached, it would wait 5 s at its end\n[analytics]\n")
+	line("enabled", false)
+	s.Files = append(s.Files, setupFile{Path: ".codex/warden.config.toml", Text: b.String(), mark: "#"})
+	s.Notes = append(s.Notes, "A profile beside your own configuration: `codex --profile warden`.")
 }
 
 func opencodeSetup(s *clientSetup) {
@@ -116,5 +119,5 @@ func opencodeSetup(s *clientSetup) {
 	if err != nil {
 		panic(err) // strings and numbers always encode
 	}
-	s.Files = []setupFile{{Path: ".config/opencode/opencode.json", Text: string(text) + "\n", mark: "//"}}
+	s.Files = append(s.Files, setupFile{Path: ".config/opencode/opencode.json", Text: string(text) + "\n", mark: "//"})
 }

@@ -2,15 +2,16 @@
 // cached tokens that the engine reports grow with the conversation.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import Anthropic from "@anthropic-ai/sdk";
-import OpenAI from "openai";
-import { startWarden, words } from "./warden.mjs";
+import { library } from "../lib/agent.mjs";
+import { model, startDemo, words } from "../lib/warden.mjs";
 
-const model = "qwen3-4b";
+const sdk = library("sdk");
+const { Anthropic } = sdk("@anthropic-ai/sdk");
+const { OpenAI } = sdk("openai");
 const turns = 6;
 let warden;
 
-before(async () => { warden = await startWarden(); });
+before(async () => { warden = await startDemo(); });
 after(async () => { await warden?.stop(); });
 
 const openai = (headers) => new OpenAI({ baseURL: `${warden.url}/v1`, apiKey: "unused", defaultHeaders: headers, maxRetries: 0 });
