@@ -72,6 +72,9 @@ func (a *admission) horizon(r *replica) time.Duration {
 		return 0
 	}
 	again := float64(r.res.foot) / r.rate.tokensPerSecond() // all residents
+	if r.HostKVTokens > 0 {
+		again *= hostCost
+	}
 	return time.Duration(horizonShare * again * float64(time.Second))
 }
 
