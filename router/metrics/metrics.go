@@ -34,6 +34,12 @@ const (
 	miss = "miss"
 )
 
+// breakCauses are why a prefix may stop matching.
+var breakCauses = []identity.Cause{
+	identity.CauseSystemNumbers, identity.CauseSystemPaths, identity.CauseSystemText, identity.CauseTools, identity.CauseCompaction,
+	identity.CauseHistory, identity.CauseSystemTurns, identity.CauseBilling, identity.CauseReasoning, identity.CauseEngine,
+}
+
 // The buckets of latencies are vLLM's own, so that both histograms overlay
 // (vllm/v1/metrics/buckets.py).
 var (
@@ -105,6 +111,9 @@ func (m *Set) latencies() {
 func (m *Set) Model(model string) {
 	for _, cause := range []string{RetryConnection, RetryEngineFull} {
 		m.retries.WithLabelValues(model, cause)
+	}
+	for _, cause := range breakCauses {
+		m.breaks.WithLabelValues(model, string(cause))
 	}
 	m.failed.WithLabelValues(model, "")
 	m.waited.WithLabelValues(model)
