@@ -268,20 +268,24 @@ func (d *daemon) handOver(ctx context.Context, server *http.Server, conns *conne
 }
 
 // relay passes stop signals on to the successor: whoever sends them to us means
-// the whole warden. The second one also ends our own waiting.
+// the whole warden. It gives up our own answers on the second one, and when the
+// successor has stopped the engines. It returns when that has ended.
 func (s *successor) relay(stop context.Context, killed <-chan struct{}, giveUp context.CancelFunc) {
 	stopping := stop.Done()
-	for range 2 {
+	for {
 		select {
 		case <-s.ended:
+			if s.cmd.ProcessState.Success() {
+				giveUp() // after a crash the engines answer on
+			}
 			return
 		case <-stopping:
 			stopping = nil
 			_ = s.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
 		case <-killed:
+			killed = nil
 			_ = s.cmd.Process.Signal(syscall.SIGTERM)
 			giveUp()
-			killed = nil
 		}
 	}
 }

@@ -156,6 +156,28 @@ func TestUpgradeWhileRequestsWaitForAStart(t *testing.T) {
 	}
 }
 
+// A stop ends the old warden too, also when a request waits there for an engine
+// that is not coming any more.
+func TestStopWhileAnOldRequestWaits(t *testing.T) {
+	w := launch(t, newHome(t), "--demo", "--demo-sessions", "0", "--listen", "127.0.0.1:0", "--dp", "1", "--", "--sim-load", "60s")
+	result := make(chan answer, 1)
+	go func() { result <- w.chat("early", "bird", true, 4) }()
+	w.waitFor(func(s control.Status) bool { return len(s.Models[0].Queue) == 1 && s.Replicas[0].PID > 0 })
+	for _, args := range [][]string{{"upgrade"}, {"down", "--now"}} {
+		if out, code := w.runCommand(args...); code != 0 {
+			t.Fatalf("%v: exit code %d\n%s", args, code, out)
+		}
+	}
+	select {
+	case <-w.done:
+	case <-time.After(20 * time.Second):
+		t.Fatal("the old process still waits")
+	}
+	if a := <-result; a.err == nil && a.code == 200 {
+		t.Errorf("answered by nobody: %.200s", a.body)
+	}
+}
+
 // A warden that was started behind a terminal stops when what is in front of it
 // goes away without a word, also after an upgrade; after "detach" it stays.
 func TestLeashAcrossAnUpgrade(t *testing.T) {
