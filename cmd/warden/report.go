@@ -72,6 +72,14 @@ func modelStatus(m plannedModel, routed router.ModelSnapshot, replicas []supervi
 	for reason, n := range routed.Placements {
 		out.Placements[string(reason)] = n
 	}
+	for cause, n := range routed.Breaks {
+		if n > 0 {
+			if out.PrefixBreaks == nil {
+				out.PrefixBreaks = map[string]uint64{}
+			}
+			out.PrefixBreaks[string(cause)] = n
+		}
+	}
 	for _, q := range routed.Queue {
 		out.Queue = append(out.Queue, control.Queued{Session: q.Session, Position: q.Position, Why: string(q.Why), Since: q.Since})
 	}
@@ -145,12 +153,27 @@ func addTraffic(out *control.Replica, m router.ModelSnapshot) {
 	}
 	for _, s := range m.Sessions {
 		if string(s.Home) == out.ID || string(s.Served) == out.ID {
-			out.Sessions = append(out.Sessions, control.Session{
-				ID: s.ID, Client: s.Client, Turns: s.Turns, Tokens: s.Tokens, LastSeen: s.LastSeen,
-				CachedShare: known(s.CachedShare), Home: string(s.Home), State: s.State, Reason: string(s.Reason),
-			})
+			out.Sessions = append(out.Sessions, sessionStatus(s))
 		}
 	}
+}
+
+func sessionStatus(s router.SessionSnapshot) control.Session {
+	out := control.Session{
+		ID: s.ID, Client: s.Client, Turns: s.Turns, Tokens: s.Tokens, LastSeen: s.LastSeen,
+		CachedShare: known(s.CachedShare), Home: string(s.Home), State: s.State, Reason: string(s.Reason),
+		Class: s.Class, Parent: s.Parent, Spills: s.Spills,
+	}
+	if s.LastPrompt >= 0 {
+		out.LastPromptTokens = &s.LastPrompt
+	}
+	if s.LastCached >= 0 {
+		out.LastCachedTokens = &s.LastCached
+	}
+	if b := s.Break; b != nil {
+		out.Break = &control.PrefixBreak{Cause: string(b.Cause), Text: b.Text, Fix: b.Fix, At: b.At}
+	}
+	return out
 }
 
 func quantiles(q router.Quantiles) *control.Quantiles {

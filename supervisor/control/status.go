@@ -74,6 +74,7 @@ type Model struct {
 	Placements      map[string]uint64  `json:"placements,omitempty"`         // by reason, since start
 	HitRateByReason map[string]float64 `json:"hit_rate_by_reason,omitempty"` // 0-1, since start
 	HomesLost       uint64             `json:"homes_lost"`                   // homes that a restart emptied
+	PrefixBreaks    map[string]uint64  `json:"prefix_breaks,omitempty"`      // sessions whose cached prefix broke, by cause
 	Queue           []Queued           `json:"queue,omitempty"`
 }
 
@@ -171,10 +172,25 @@ type Session struct {
 	Turns       int       `json:"turns"`
 	Tokens      int       `json:"tokens"`
 	LastSeen    time.Time `json:"last_seen"`
-	CachedShare *float64  `json:"cached_share,omitempty"` // 0-1, of the last measured turn
+	CachedShare *float64  `json:"cached_share,omitempty"` // 0-1, over all measured turns
 	Home        string    `json:"home"`                   // differs from the replica that lists it when it spilled here
-	State       string    `json:"state"`                  // idle, queued, prefill, decode
+	State       string    `json:"state"`                  // idle, waiting, prefill, decode
 	Reason      string    `json:"reason,omitempty"`       // of the last placement
+	Class       string    `json:"class,omitempty"`        // main, subagent, compaction
+	Parent      string    `json:"parent,omitempty"`       // the session that started this one
+	Spills      int       `json:"spills,omitempty"`       // turns served away from home
+
+	LastPromptTokens *int         `json:"last_prompt_tokens,omitempty"` // of the latest answered turn, as the engine measured
+	LastCachedTokens *int         `json:"last_cached_tokens,omitempty"` // of those, from the prefix cache
+	Break            *PrefixBreak `json:"break,omitempty"`              // absent while its prefix holds
+}
+
+// PrefixBreak says why a session's cached prefix stopped matching.
+type PrefixBreak struct {
+	Cause string    `json:"cause"` // system_date, system_turns, tools, ...
+	Text  string    `json:"text"`
+	Fix   string    `json:"fix,omitempty"`
+	At    time.Time `json:"at"`
 }
 
 // GPU is one device as NVML sees it.

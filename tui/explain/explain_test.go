@@ -96,6 +96,10 @@ func TestFind(t *testing.T) {
 		{"slow GPU", func(s *control.Status) {
 			s.GPUs = []control.GPU{{Index: 1, Name: "RTX A4000", Throttled: []string{"power cap"}, TemperatureC: ptr(78.0), PowerWatts: ptr(140.0), Utilization: ptr(0.99)}}
 		}, Note, "r1", []string{"GPU 1 is slowed down: power cap", "78 °C, 140 W, 99% busy", "nvidia-smi"}},
+		{"prefix break of known cause", func(s *control.Status) {
+			s.Replicas[1].Sessions = []control.Session{{ID: "41c0", Turns: 4, Tokens: 14000, Home: "r1",
+				Break: &control.PrefixBreak{Cause: "system_date", Text: "the date in the system prompt changed", Fix: "set X=1"}}}
+		}, Note, "r1", []string{"session 41c0 reads its history anew", "the date in the system prompt changed", "system_date", "set X=1"}},
 		{"prefix breaks", func(s *control.Status) {
 			s.Replicas[1].Sessions = []control.Session{
 				{ID: "41c0", Turns: 9, Tokens: 14000, Home: "r1", Reason: "sticky", CachedShare: ptr(0.05), Client: "claude-code"},

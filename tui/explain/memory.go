@@ -129,12 +129,17 @@ func orUnknown(n int) string {
 func prefixBreaks(_ control.Model, rs []control.Replica, _ Waits) []Finding {
 	var sessions, where, clients []string
 	var worst control.Session
+	var named []control.Session // the daemon found the cause
 	for _, r := range serving(rs) {
 		if r.SessionTokens > r.Engine.KVCapacityTokens || r.Engine.KVUsed >= KVFull {
 			continue // eviction explains the misses
 		}
 		found := false
 		for _, s := range r.Sessions {
+			if s.Break != nil {
+				named = append(named, s)
+				continue
+			}
 			if s.Home != r.ID || s.Reason != "sticky" || s.Turns < brokenTurns || s.CachedShare == nil || *s.CachedShare >= brokenShare {
 				continue
 			}
@@ -149,6 +154,9 @@ func prefixBreaks(_ control.Model, rs []control.Replica, _ Waits) []Finding {
 		if found {
 			where = append(where, r.ID)
 		}
+	}
+	if len(named) > 0 {
+		return []Finding{brokenPrefix(named)}
 	}
 	if len(sessions) == 0 {
 		return nil
@@ -167,6 +175,27 @@ func prefixBreaks(_ control.Model, rs []control.Replica, _ Waits) []Finding {
 	}
 	f.Remedy += "."
 	return []Finding{f}
+}
+
+// brokenPrefix tells of the latest break whose cause the daemon knows.
+func brokenPrefix(sessions []control.Session) Finding {
+	last := sessions[0]
+	for _, s := range sessions {
+		if s.Break.At.After(last.Break.At) {
+			last = s
+		}
+	}
+	f := Finding{
+		Level: Note, Replicas: []string{last.Home},
+		Short:    plural(len(sessions), "session "+last.ID+" reads", fmt.Sprintf("%d sessions read", len(sessions))) + " its history anew: " + last.Break.Text,
+		Cause:    fmt.Sprintf("Session %s on %s: %s.", last.ID, last.Home, strings.TrimSuffix(last.Break.Text, ".")),
+		Evidence: fmt.Sprintf("Turn %d, about %s tokens; the cached prefix stopped matching (%s).", last.Turns, about(last.Tokens), last.Break.Cause),
+		Remedy:   last.Break.Fix,
+	}
+	if f.Remedy == "" {
+		f.Remedy = "Keep the beginning of the prompt the same for the whole conversation."
+	}
+	return f
 }
 
 func contains(list []string, s string) bool {
