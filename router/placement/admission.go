@@ -1,6 +1,10 @@
 package placement
 
-import "time"
+import (
+	"time"
+
+	"github.com/lm-warden/warden/router/placement/survival"
+)
 
 // admission keeps the working set of each replica inside its KV cache and lets
 // the other conversations wait, instead of letting them all evict each other.
@@ -25,7 +29,14 @@ import "time"
 // nobody starves. Conversations under way and children of running ones rank 15 s
 // earlier than strangers. A first that has waited RotateAfter gets the place of
 // a resident at the end of its turn, one that has waited ForceAfter is placed
-// anywhere. See rotation.go for the correction by surprise misses.
+// anywhere. Both disturb an engine no more often than RotateShare of its time
+// pays for. With several API keys the queue is fair between them (fair.go). See
+// rotation.go for the correction by surprise misses and hosttier.go for what a
+// tier in host memory changes.
+//
+// Bound: with q conversations waiting ahead on m replicas, nobody waits longer
+// than RotateAfter + q/m x max(computing one again / RotateShare, one turn), and
+// from ForceAfter on nothing but that pace of disturbances holds a turn back.
 //
 // Defaults: AdmissionConfig.
 //
@@ -36,7 +47,7 @@ import "time"
 // have less waiting at that throughput, only spread it over more turns:
 // RotateAfter moves along that line, at the price of computing again.
 type admission struct {
-	gaps      [finishClasses]gaps
+	gaps      [finishClasses]*survival.Gaps[*session]
 	idle      []weighed // scratch
 	weighings int       // residents that may still be weighed for a placement in this step
 	ticking   time.Time // next refresh while somebody waits
@@ -68,11 +79,11 @@ const (
 // where they are, as far as they fit.
 func (a *admission) enter(p *Placer) {
 	for i := range a.gaps {
-		a.gaps[i] = newGaps()
+		a.gaps[i] = survival.New[*session]()
 	}
 	for s := p.sessions.active.head; s != nil; s = s.next {
 		r := s.homeNow()
-		if r == nil || (!s.busy() && p.now.Sub(s.lastSeen) > gapHorizon) {
+		if r == nil || (!s.busy() && p.now.Sub(s.lastSeen) > survival.Horizon) {
 			continue
 		}
 		foot := a.foot(p, s, s.tokens)
@@ -155,8 +166,10 @@ func admit(p *Placer, t *turn, now time.Time) choice {
 		return choice{to: best, reason: a.reason(t, best, now)}
 	}
 	if now.Sub(t.queued) >= p.cfg.Admission.ForceAfter {
-		all := func(*replica) bool { return true }
-		return choice{to: a.cheapest(p, t, open, now, all), reason: ReasonOverdue}
+		due := func(r *replica) bool { return a.mayDisturb(p, r, t.prompt, now) }
+		if r := a.cheapest(p, t, open, now, due); r != nil {
+			return choice{to: r, reason: ReasonOverdue}
+		}
 	}
 	return choice{why: WhyCache, everyone: lane == nil, lane: lane}
 }
@@ -292,13 +305,13 @@ func (a *admission) wanted(h *holding, now time.Time) float64 {
 	if s.busy() || s.endedAt.IsZero() {
 		return 1
 	}
-	return a.gaps[s.finish].everReturns(s.endedAt, now)
+	return a.gaps[s.finish].EverReturns(s.endedAt, now)
 }
 
 // head is the first waiting turn that waits for room in a cache: any, or one
 // that could go to r.
 func (a *admission) head(p *Placer, r *replica, now time.Time) *turn {
-	for _, t := range p.queue.turns {
+	for _, t := range p.order() {
 		if t.why != WhyCache {
 			continue
 		}

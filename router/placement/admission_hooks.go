@@ -14,7 +14,7 @@ func (a *admission) returned(p *Placer, t *turn, now time.Time) {
 	if s.endedAt.IsZero() || s.inflight > 0 || s.waiting > 0 {
 		return
 	}
-	a.gaps[s.finish].back(s, now)
+	a.gaps[s.finish].Back(s, s.endedAt, now)
 }
 
 // dispatched makes the turn's conversation resident where it went, or counts
@@ -24,6 +24,9 @@ func (a *admission) dispatched(p *Placer, t *turn, now time.Time) {
 		return
 	}
 	r, s := t.replica, t.session
+	if t.reason == ReasonOverdue {
+		r.safety.rotatedAt = now
+	}
 	if s == nil || s.home != r {
 		t.loose = true
 		r.loose += t.prompt
@@ -53,7 +56,7 @@ func (a *admission) finished(p *Placer, t *turn, o Outcome, now time.Time) {
 		return
 	}
 	if !s.busy() {
-		a.gaps[s.finish].leave(s, now)
+		a.gaps[s.finish].Leave(s, now)
 	}
 	if s.resident != r || r.gone {
 		return
@@ -87,8 +90,8 @@ func (a *admission) shed(p *Placer, r *replica, now time.Time) {
 	admit, shed := p.reserve()
 	free := r.handedOut(nil) + (admit-shed)*p.growth*float64(len(r.res.members))
 	if float64(r.res.foot) > free {
-		const anyWeight = 2
-		a.releaseUntil(r, free, anyWeight, now)
+		const anyWeight, one = 2, 1
+		a.releaseUntil(r, free, anyWeight, one, now)
 	}
 }
 
@@ -100,7 +103,7 @@ func (a *admission) advance(p *Placer, now time.Time) {
 	}
 	a.weighings = maxWeighings
 	for i := range a.gaps {
-		for s := a.gaps[i].lose(now); s != nil; s = a.gaps[i].lose(now) {
+		for s, ok := a.gaps[i].Lose(now); ok; s, ok = a.gaps[i].Lose(now) {
 			if r := s.residentNow(); r != nil && !s.busy() {
 				r.res.remove(s)
 			}

@@ -23,7 +23,9 @@
 //	queue.go     turns that wait, in order
 //	choose.go    the one comparison of loads; seat.go early homes, looked at again
 //	balance.go affinity.go admission.go   the three policies
-//	residency.go survival.go rotation.go  parts of admission
+//	residents.go residency.go rotation.go hosttier.go   parts of admission
+//	survival/    how likely a conversation that is away comes back in time
+//	fair.go      the order of waiting turns of several users
 //	view.go      a copy of everything for people to look at
 //
 // # What is exact and what is believed

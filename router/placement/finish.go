@@ -35,6 +35,7 @@ func (p *Placer) release(t *turn, o Outcome, now time.Time) {
 	if good {
 		p.turnTime = smooth(p.turnTime, now.Sub(t.dispatched).Seconds())
 		p.pace.count(now)
+		p.fair.add(t.APIKey, o.OutputTokens)
 		p.learnTokens(t, o)
 		p.learnRoot(t, o)
 		p.learnRate(t, o)

@@ -72,7 +72,7 @@ func (p *Placer) tellWaiting() {
 	if t == nil {
 		return
 	}
-	if at := p.queue.position(t); at > 0 {
+	if at := 1 + slices.Index(p.order(), t); at > 0 {
 		p.counters.Queued++
 		p.act(Queue{TurnID: t.ID, Position: at, Why: t.why})
 	}
@@ -114,19 +114,23 @@ const maxApart = 64
 func (p *Placer) pump(now time.Time) {
 	p.pumps++
 	q := &p.queue
-	blocked, apart := Why(""), 0
-	for i := 0; i < len(q.turns) && blocked == "" && apart < maxApart; {
-		t := q.turns[i]
+	q.blocked, q.apart = "", false
+	if q.len() == 0 {
+		return
+	}
+	order, apart := p.order(), 0
+	for i := 0; i < len(order) && q.blocked == "" && apart < maxApart; {
+		t := order[i]
 		c := p.place(p, t, now)
 		switch {
 		case c.to != nil:
 			q.remove(t)
 			p.dispatch(t, c, now)
 			p.bringAlong(t.session, now)
-			i = 0
+			order, i, apart = p.order(), 0, 0
 		case c.everyone:
-			blocked = c.why
-			p.tellWhy(q.turns[i:], c.why)
+			q.blocked = c.why
+			tellWhy(order[i:], c.why)
 		case c.lane != nil:
 			t.why, c.lane.closed = c.why, p.pumps
 			i++
@@ -135,11 +139,11 @@ func (p *Placer) pump(now time.Time) {
 			i, apart = i+1, apart+1
 		}
 	}
-	q.blocked, q.apart = blocked, apart > 0
+	q.apart = apart > 0
 }
 
 // tellWhy notes the reason of those that wait behind a blocked one.
-func (p *Placer) tellWhy(behind []*turn, why Why) {
+func tellWhy(behind []*turn, why Why) {
 	if behind[0].why == why && behind[len(behind)-1].why == why {
 		return // nothing new: reasons change from the front, turns join at the back
 	}
@@ -182,6 +186,7 @@ func (p *Placer) dispatch(t *turn, c choice, now time.Time) {
 	r.placed++
 	r.prefill += t.prompt - t.cached
 	p.counters.Placements[c.reason]++
+	p.fair.serve(t.APIKey, t.prompt-t.cached)
 
 	rehomed := false
 	if s != nil {

@@ -15,6 +15,7 @@ type Placer struct {
 	sessions *table
 	hostTier bool // replicas have a host tier
 	queue    queue
+	fair     fairness
 
 	arrivals uint64 // replicas that have begun to accept turns
 	rotation uint64 // where the next tie-break starts

@@ -53,9 +53,6 @@ func (q *queue) remove(t *turn) {
 	}
 }
 
-// position counts from 1; 0 when t does not wait.
-func (q *queue) position(t *turn) int { return slices.Index(q.turns, t) + 1 }
-
 // sort restores the order after ranks have changed.
 func (q *queue) sort() {
 	slices.SortStableFunc(q.turns, func(a, b *turn) int { return a.rank.Compare(b.rank) })

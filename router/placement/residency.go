@@ -26,7 +26,7 @@ func (a *admission) judge(r *replica, m *resident, horizon time.Duration, now ti
 		r.res.set(m, 1, false)
 		return
 	}
-	w := a.gaps[m.finish].returns(m.endedAt, now, horizon)
+	w := a.gaps[m.finish].Returns(m.endedAt, now, horizon)
 	r.res.set(m, w, now.Sub(m.endedAt) < settle)
 }
 
@@ -105,7 +105,7 @@ func (a *admission) makeRoom(p *Placer, r *replica, foot int, rt *root, now time
 	}
 	free := r.handedOut(rt) - float64(foot)
 	if float64(r.res.foot) > free {
-		a.releaseUntil(r, free, likelyGone, now)
+		a.releaseUntil(r, free, likelyGone, 0, now)
 	}
 }
 
@@ -117,8 +117,8 @@ func (r *replica) handedOut(more *root) float64 {
 
 // releaseUntil releases idle residents with a weight below limit, least likely
 // to return first and among equals the one admitted latest, until the others
-// need at most free tokens.
-func (a *admission) releaseUntil(r *replica, free, limit float64, now time.Time) {
+// need at most free tokens or only keep residents are left.
+func (a *admission) releaseUntil(r *replica, free, limit float64, keep int, now time.Time) {
 	if !r.res.weighedAt.Equal(now) {
 		a.weigh(r, now)
 	}
@@ -133,7 +133,7 @@ func (a *admission) releaseUntil(r *replica, free, limit float64, now time.Time)
 	}
 	slices.SortStableFunc(a.idle, func(x, y weighed) int { return cmp.Compare(x.weight, y.weight) })
 	for _, v := range a.idle {
-		if r.res.occupied <= free || len(r.res.members) == 1 {
+		if r.res.occupied <= free || len(r.res.members) <= keep {
 			break
 		}
 		r.res.remove(v.session)

@@ -48,8 +48,7 @@ func (a *admission) rotate(p *Placer, r *replica, s *session, now time.Time) {
 	if head == nil || now.Sub(head.queued) <= after || s.busy() {
 		return
 	}
-	pause := time.Duration(float64(r.again(s)) / p.cfg.Admission.RotateShare)
-	if now.Sub(r.safety.rotatedAt) < pause {
+	if now.Sub(r.safety.rotatedAt) < pause(p, r.again(s)) {
 		return
 	}
 	// What holds more than half a cache cannot make way often enough to help.
@@ -59,6 +58,18 @@ func (a *admission) rotate(p *Placer, r *replica, s *session, now time.Time) {
 	r.safety.rotatedAt = now
 	p.counters.Rotations++
 	r.res.remove(s)
+}
+
+// mayDisturb reports that r has had its pause since the last conversation that
+// was taken in or pushed out at the cost of computing again.
+func (a *admission) mayDisturb(p *Placer, r *replica, tokens int, now time.Time) bool {
+	cost := time.Duration(float64(tokens) / r.rate.tokensPerSecond() * float64(time.Second))
+	return now.Sub(r.safety.rotatedAt) >= pause(p, cost)
+}
+
+// pause is the least time between two disturbances that cost so much.
+func pause(p *Placer, cost time.Duration) time.Duration {
+	return time.Duration(float64(cost) / p.cfg.Admission.RotateShare)
 }
 
 // safetyControl corrects our belief about a cache by what its engine reports.

@@ -97,7 +97,7 @@ func (p *Placer) View(now time.Time) View {
 			v.Sessions = append(v.Sessions, viewSession(s))
 		}
 	}
-	for i, t := range p.queue.turns {
+	for i, t := range p.order() {
 		q := QueuedView{TurnID: t.ID, Key: t.Key, Position: i + 1, Why: t.why, Since: t.queued}
 		if t.session != nil && p.admission != nil {
 			q.NeedTokens = p.admission.foot(p, t.session, max(t.prompt, t.session.tokens))

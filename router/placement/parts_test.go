@@ -1,0 +1,154 @@
+package placement
+
+import (
+	"testing"
+	"time"
+)
+
+func TestRootLengthIsAMajorityVote(t *testing.T) {
+	r := &root{}
+	for _, cached := range []int{3488, 3488, 3472, 9000, 3488} {
+		r.learn(cached)
+	}
+	if r.tokens != 3488 {
+		t.Errorf("length %d after one odd report", r.tokens)
+	}
+	for range 20 {
+		r.learn(5008)
+	}
+	if r.tokens != 5008 {
+		t.Errorf("length %d, the system prompt has 5,008 tokens by now", r.tokens)
+	}
+}
+
+func TestForksDoNotTeachTheRoot(t *testing.T) {
+	r := newRig(t, Config{}, fleet(2)...)
+	r.turn(Turn{Key: key(1), Root: 9, PromptTokens: 8000})
+	d := r.place(Turn{Key: key(2), Root: 9, PromptTokens: 8200, Inherit: "r0"})
+	r.finish(d.TurnID, Outcome{PromptTokens: 8200, CachedTokens: 8000, OutputTokens: 10})
+	if got := r.p.sessions.roots[9].tokens; got != 0 {
+		t.Errorf("a fork taught a shared prefix of %d tokens", got)
+	}
+}
+
+func TestCacheDropsTheEndOfTheOldest(t *testing.T) {
+	rep := &replica{cache: prefixCache{capacity: 1000}}
+	var s [3]*session
+	for i := range s {
+		s[i] = &session{}
+		h := s[i].newHolding(rep)
+		rep.cache.pin(h, 400)
+		rep.cache.unpin(h, 400)
+	}
+	got := [3]int{}
+	for i := range s {
+		if h := s[i].holding(rep); h != nil {
+			got[i] = h.tokens
+		}
+	}
+	if got != [3]int{200, 400, 400} {
+		t.Errorf("holdings %v, want the oldest cut to 200", got)
+	}
+	rep.cache.pin(s[0].holding(rep), 400) // a running request is never dropped
+	if h := s[1].holding(rep); h.tokens != 200 {
+		t.Errorf("second oldest has %d, want 200", h.tokens)
+	}
+	seen := 0
+	rep.cache.dropped(500, 8, func(_ *holding, n int) { seen += n })
+	if seen != 500 || rep.cache.used != 1000 {
+		t.Errorf("adding 500 would drop %d of %d", seen, rep.cache.used)
+	}
+}
+
+func TestEstimatesFollowTheEngine(t *testing.T) {
+	r := newRig(t, Config{}, fleet(1)...)
+	for range 20 { // the engine counts a quarter more than the estimate
+		d := r.place(Turn{Key: key(1), PromptTokens: 4000})
+		r.step(FirstByte{d.TurnID})
+		r.finish(d.TurnID, Outcome{PromptTokens: 5000, CachedTokens: 0, OutputTokens: 100})
+	}
+	if v := r.p.View(r.now); v.TokenRatio < 1.24 || v.TokenRatio > 1.26 {
+		t.Errorf("token ratio %.3f, want 1.25", v.TokenRatio)
+	}
+	r.place(Turn{Key: key(2), PromptTokens: 8000})
+	if got := r.session(key(2)).Tokens; got != 10_000 {
+		t.Errorf("a new conversation is counted with %d tokens, want 10,000", got)
+	}
+}
+
+func TestPrefillRateIsLearnedWhenAlone(t *testing.T) {
+	r := newRig(t, Config{}, fleet(1)...)
+	run := func(k int, after time.Duration, cached int) {
+		d := r.place(Turn{Key: key(k), PromptTokens: 6000})
+		r.advance(after)
+		r.step(FirstByte{d.TurnID})
+		r.finish(d.TurnID, Outcome{PromptTokens: 6000, CachedTokens: cached, OutputTokens: 10})
+	}
+	run(1, 2*time.Second, 0)
+	if got := r.replica("r0").PrefillRate; got != 3000 {
+		t.Fatalf("rate %.0f tokens/s, want 3,000", got)
+	}
+	run(2, 100*time.Millisecond, 5900) // too little work to tell
+	other := r.place(Turn{Key: key(3), PromptTokens: 6000})
+	run(4, 20*time.Second, 0) // shared the engine
+	r.finish(other.TurnID, Outcome{CachedTokens: -1})
+	if got := r.replica("r0").PrefillRate; got != 3000 {
+		t.Errorf("rate %.0f tokens/s, moved by turns that say nothing", got)
+	}
+}
+
+func TestUsersWaitFairly(t *testing.T) {
+	set := fleet(1)
+	set[0].MaxNumSeqs = 1 // holds two
+	r := newRig(t, Config{}, set...)
+	held := []uint64{
+		r.place(Turn{Key: key(0), APIKey: "greedy", PromptTokens: 1000}).TurnID,
+		r.place(Turn{Key: key(1), APIKey: "greedy", PromptTokens: 1000}).TurnID,
+	}
+	var greedy, modest []uint64
+	for i := range 10 {
+		greedy = append(greedy, r.arrive(Turn{Key: key(10 + i), APIKey: "greedy", PromptTokens: 1000}))
+	}
+	for i := range 3 {
+		modest = append(modest, r.arrive(Turn{Key: key(30 + i), APIKey: "modest", PromptTokens: 1000}))
+	}
+	if q := r.p.View(r.now).Queue; q[0].TurnID != modest[0] {
+		t.Errorf("first in the queue is turn %d, want the first of the user who has had nothing", q[0].TurnID)
+	}
+	served := 0
+	for n := 0; n < 7; n++ {
+		r.finish(held[0], Outcome{PromptTokens: 1000, OutputTokens: 10, CachedTokens: -1})
+		held = held[1:]
+		for id := range r.held {
+			known := false
+			for _, h := range held {
+				known = known || h == id
+			}
+			if !known {
+				held = append(held, id)
+			}
+		}
+	}
+	for _, id := range modest {
+		if !r.waiting[id] {
+			served++
+		}
+	}
+	if served != 3 {
+		t.Errorf("%d of 3 turns of the modest user were served among the first 7", served)
+	}
+	if r.waiting[greedy[0]] {
+		t.Error("the greedy user got nothing at all")
+	}
+}
+
+func TestViewIsACopy(t *testing.T) {
+	r := newRig(t, Config{}, fleet(2)...)
+	r.turn(Turn{Key: key(1), PromptTokens: 100})
+	v := r.p.View(r.now)
+	v.Counters.Placements[ReasonNew] = 99
+	v.Sessions[0].Tokens = -1
+	if got := r.p.View(r.now); got.Counters.Placements[ReasonNew] != 1 || got.Sessions[0].Tokens < 0 {
+		t.Error("a change of the view changed the Placer")
+	}
+}
