@@ -52,3 +52,12 @@ test-clients: build ## real clients from npm (SDKs, Claude Code, Codex; ALL=1: o
 .PHONY: test-vllm
 test-vllm: build ## two real vLLM replicas on the CPU (installs about 6 GB once)
 	scripts/test-vllm.sh
+
+.PHONY: docs
+docs: build ## the manual pages, into man/
+	$(BIN) docs man
+
+.PHONY: schemas
+schemas: ## configs/*.schema.json anew from the Go types
+	go test ./configs -run Schema -update
+	go test ./cmd/warden -run Schema -update

@@ -31,7 +31,7 @@ The exit code is 5 when a check fails.`,
 	}
 	f := upFlags{changedFlags: func(string) bool { return false }}
 	cmd.Flags().StringSliceVar(&f.models, "model", nil, "also check this model: a short `NAME`, a repository or a directory; repeatable")
-	device := cmd.Flags().String("device", "", "cuda, or cpu for vLLM's CPU build; else as configured")
+	device := cmd.Flags().String("device", "", "`DEVICE` engines run on: cuda, or cpu for vLLM's CPU build; else as configured")
 	asJSON := cmd.Flags().Bool("json", false, "print JSON")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		f.forConfig = map[string]any{}

@@ -23,17 +23,28 @@ const (
 	exitForced    = 130
 )
 
-const exitCodesText = `Exit codes of every command:
+// exitCodes is the list that help and manual print.
+var exitCodes = []struct {
+	code    int
+	meaning string
+}{
+	{exitOK, "done; also a stop after Ctrl-C or SIGTERM"},
+	{exitFailed, "failed; `warden status`: not every replica is ready"},
+	{exitUsage, "wrong use of a flag or argument"},
+	{exitNoDaemon, "no warden is running"},
+	{exitConfig, "the configuration is invalid"},
+	{exitPreflight, "a check before the start failed (GPU, vLLM, port)"},
+	{exitStart, "the start failed: no replica became ready"},
+	{exitForced, "forced by a second Ctrl-C"},
+}
 
-  0    done; also a stop after Ctrl-C or SIGTERM
-  1    failed
-  2    wrong use of a flag or argument
-  3    no warden is running
-  4    the configuration is invalid
-  5    a check before the start failed (GPU, vLLM, port)
-  6    the start failed: no replica became ready
-  130  forced by a second Ctrl-C
-`
+func exitCodesText() string {
+	text := "Exit codes of every command:\n\n"
+	for _, c := range exitCodes {
+		text += fmt.Sprintf("  %-4d %s\n", c.code, c.meaning)
+	}
+	return text
+}
 
 // failure is an error with an exit code and a way out.
 type failure struct {
@@ -134,6 +145,6 @@ func hintOf(err error) string {
 
 func exitCodesTopic() *cobra.Command {
 	return &cobra.Command{
-		Use: "exit-codes", Short: "What the exit codes mean", Long: exitCodesText,
+		Use: "exit-codes", Short: "What the exit codes mean", Long: exitCodesText(),
 	}
 }

@@ -40,8 +40,8 @@ func writeHelp(w io.Writer, cmd *cobra.Command) {
 	if !cmd.HasParent() {
 		title = "Flags of every command:"
 	}
-	if own.HasAvailableFlags() {
-		fmt.Fprintf(w, "\n%s\n%s", title, flagTexts(own))
+	if texts := flagTexts(own); texts != "" {
+		fmt.Fprintf(w, "\n%s\n%s", title, texts)
 	}
 	if cmd.HasParent() {
 		fmt.Fprintf(w, "\nGlobal flags: %s (see `warden help`)\n", flagNames(cmd.InheritedFlags()))
@@ -97,7 +97,7 @@ func flagTexts(flags *pflag.FlagSet) string {
 	var rows []row
 	wide := 0
 	flags.VisitAll(func(f *pflag.Flag) {
-		if f.Hidden {
+		if f.Hidden || f.Name == "help" { // who reads this knows it
 			return
 		}
 		value, text := pflag.UnquoteUsage(f)

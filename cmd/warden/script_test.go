@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -49,7 +51,8 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "gpus": setGPUs, "hold-port": holdPort, "stale-socket": staleSocket,
-			"plain": onlyPlain, "wait-ready": waitReady, "max-lines": maxLines, "matches-schema": matchesSchema, "as-nobody": asNobody,
+			"plain": onlyPlain, "wait-ready": waitReady, "wait-affinity": waitAffinity, "max-lines": maxLines, "matches-schema": matchesSchema, "as-nobody": asNobody,
+			"fetch": fetch, "our-words": ourWords,
 		},
 	})
 }
@@ -161,6 +164,22 @@ func waitReady(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
+// wait-affinity on|off returns when the model's affinity is that.
+func waitAffinity(ts *testscript.TestScript, neg bool, args []string) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	client, err := control.Dial(ctx, ts.Getenv("SOCKET"))
+	ts.Check(err)
+	defer client.Close()
+	for msg, err := range client.Watch(ctx) {
+		ts.Check(err)
+		if msg.Status != nil && msg.Status.Models[0].Affinity == (args[0] == "on") {
+			return
+		}
+	}
+	ts.Fatalf("affinity did not become %s", args[0])
+}
+
 // plain FILE asserts that a text holds no escape sequences or other controls.
 func onlyPlain(ts *testscript.TestScript, neg bool, args []string) {
 	text := ts.ReadFile(args[0])
@@ -190,6 +209,36 @@ func matchesSchema(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	if found := schema.Check([]byte(ts.ReadFile(args[1])), true); (len(found) > 0) != neg {
 		ts.Fatalf("against the schema of %s: %s", args[0], strings.Join(found, "\n"))
+	}
+}
+
+// fetch PATH FILE gets a path of the running warden's API.
+func fetch(ts *testscript.TestScript, neg bool, args []string) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	client, err := control.Dial(ctx, ts.Getenv("SOCKET"))
+	ts.Check(err)
+	defer client.Close()
+	status, err := client.Status(ctx)
+	ts.Check(err)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, status.Listen+args[0], nil)
+	ts.Check(err)
+	resp, err := http.DefaultClient.Do(req)
+	ts.Check(err)
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	ts.Check(err)
+	if resp.StatusCode != http.StatusOK {
+		ts.Fatalf("GET %s: %s", args[0], resp.Status)
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), body, 0o600))
+}
+
+// our-words FILE asserts that a text has none of the words that mean something
+// else to the reader.
+func ourWords(ts *testscript.TestScript, neg bool, args []string) {
+	if found := foreignWords(ts.ReadFile(args[0])); len(found) > 0 {
+		ts.Fatalf("%s: say replica, engine or process instead of %q", args[0], found)
 	}
 }
 

@@ -23,7 +23,8 @@ installs vLLM's CPU build, to try real engines without a GPU.`,
 	fl.StringVar(&o.Device, "device", setup.CUDA, "`DEVICE` engines run on: cuda or cpu")
 	fl.StringVar(&o.Version, "version", setup.DefaultVersion, "vLLM `VERSION`")
 	fl.StringVar(&o.Python, "python", "", "Python interpreter `PATH`, default the best on PATH")
-	fl.StringVar(&o.Dir, "dir", managedDir(), "`DIR` where environments are kept")
+	fl.StringVar(&o.Dir, "dir", managedDir(), "`DIR` where environments are kept, default ~/.cache/warden")
+	fl.Lookup("dir").DefValue = "" // the manual must not name the machine it was written on
 	fl.BoolVar(&o.Fresh, "fresh", false, "throw an existing environment away first")
 	verbose := fl.BoolP("verbose", "v", false, "print what the installer prints")
 	asJSON := fl.Bool("json", false, "print the result as JSON")

@@ -3,7 +3,8 @@
 //
 // Reading order: load.go (the closed loop), session.go (one conversation),
 // turn.go (one request and what its stream says), text.go (synthetic words),
-// report.go (the figures).
+// calibrate.go (how many characters are a token), report.go (the figures),
+// table.go and plot.go (what a person sees of them).
 package load
 
 import (
@@ -12,6 +13,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -19,14 +21,14 @@ import (
 
 // Shape is the form of one synthetic agent session. Lengths are in tokens.
 type Shape struct {
-	System    int // shared by all sessions: system prompt and tools
-	First     int // first user message, unique to the session
-	Next      int // each further user message
-	Turns     int // turns of a session
-	MaxOutput int // max_tokens of a turn
+	System    int `json:"system_tokens"`     // shared by all sessions: system prompt and tools
+	First     int `json:"first_tokens"`      // first user message, unique to the session
+	Next      int `json:"next_tokens"`       // each further user message
+	Turns     int `json:"turns"`             // turns of a session
+	MaxOutput int `json:"max_output_tokens"` // max_tokens of a turn
 	// Gap is the mean of the exponentially distributed pause between turns
 	// (the agent's tools); 0: the next turn starts when the last one ends.
-	Gap time.Duration
+	Gap time.Duration `json:"-"`
 }
 
 // Reference is the load of the reference measurement: a system prompt of about
@@ -66,6 +68,9 @@ type Options struct {
 	CharsPerToken float64
 	// Seed makes the texts and pauses repeatable.
 	Seed uint64
+	// Part tells runs of one Seed apart: they share the system prompt and
+	// nothing else, so that a run does not find what another left in a cache.
+	Part uint64
 	// IgnoreEOS asks engines to always write MaxOutput tokens.
 	IgnoreEOS bool
 	// Client sends the requests; nil: one with enough connections.
@@ -105,12 +110,21 @@ func (o *Options) setDefaults() error {
 	return nil
 }
 
-// Run keeps Sessions conversations going until Duration is over or ctx ends
-// and returns what was measured. Turns that fail are counted, not fatal; when
-// every turn fails the first failure is returned as the error.
+// Run is Measure and its report; when every turn fails the first failure is
+// returned as the error.
 func Run(ctx context.Context, o Options) (Report, error) {
-	if err := o.setDefaults(); err != nil {
+	m, err := Measure(ctx, o)
+	if err != nil {
 		return Report{}, err
+	}
+	return m.Report()
+}
+
+// Measure keeps Sessions conversations going until Duration is over or ctx ends
+// and returns what every turn measured. Turns that fail are counted, not fatal.
+func Measure(ctx context.Context, o Options) (Measurement, error) {
+	if err := o.setDefaults(); err != nil {
+		return Measurement{}, err
 	}
 	defer o.Client.CloseIdleConnections()
 	if o.Duration > 0 {
@@ -124,14 +138,26 @@ func Run(ctx context.Context, o Options) (Report, error) {
 		wg.Go(func() { runSlot(ctx, &o, slot, rec) })
 	}
 	wg.Wait()
-	return rec.report(o)
+	rec.ended = time.Now()
+	return Measurement{Sessions: o.Sessions, runs: []*recorder{rec}}, nil
+}
+
+// Measurement is what one or more runs of the same load measured.
+type Measurement struct {
+	Sessions int
+	runs     []*recorder
+}
+
+// With is both measurements taken together.
+func (m Measurement) With(o Measurement) Measurement {
+	return Measurement{Sessions: o.Sessions, runs: append(slices.Clone(m.runs), o.runs...)}
 }
 
 // runSlot runs one session after another until ctx ends.
 func runSlot(ctx context.Context, o *Options, slot int, rec *recorder) {
 	pause(ctx, time.Duration(slot)*o.Stagger)
 	for n := 0; ctx.Err() == nil; n++ {
-		rng := rand.New(rand.NewPCG(o.Seed, uint64(slot)<<32|uint64(n)))
+		rng := rand.New(rand.NewPCG(o.Seed+o.Part<<32, uint64(slot)<<32|uint64(n)))
 		s := newSession(o, rng)
 		finished := s.run(ctx, rec)
 		if ctx.Err() == nil {
@@ -144,9 +170,10 @@ func runSlot(ctx context.Context, o *Options, slot int, rec *recorder) {
 type recorder struct {
 	mu       sync.Mutex
 	started  time.Time
+	ended    time.Time
 	turns    []Turn
 	sessions []sessionEnd
-	cut      int
+	cut      []Turn // in flight when the run ended
 	onTurn   func(Turn)
 }
 
@@ -164,9 +191,9 @@ func (r *recorder) turn(t Turn) {
 	}
 }
 
-func (r *recorder) cutTurn() {
+func (r *recorder) cutTurn(t Turn) {
 	r.mu.Lock()
-	r.cut++
+	r.cut = append(r.cut, t)
 	r.mu.Unlock()
 }
 

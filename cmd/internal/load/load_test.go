@@ -131,29 +131,34 @@ func TestCutStreamsAndErrorsAreFailures(t *testing.T) {
 	}
 }
 
+func measured(sessions int, runs ...*recorder) Measurement {
+	return Measurement{Sessions: sessions, runs: runs}
+}
+
 func TestReport(t *testing.T) {
-	rec := &recorder{started: time.Now().Add(-time.Minute)}
+	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	rec := &recorder{started: began, ended: began.Add(time.Minute)}
 	rec.turn(Turn{N: 1, TTFB: time.Second, TTFT: 2 * time.Second, PromptTokens: 100, CachedTokens: 0, OutputTokens: 30, Replica: "r0"})
 	rec.turn(Turn{N: 2, TTFB: 3 * time.Second, TTFT: 3 * time.Second, PromptTokens: 100, CachedTokens: 90, OutputTokens: 30, Replica: "r0", Stayed: true})
 	rec.turn(Turn{N: 2, Err: fmt.Errorf("x")})
 	rec.session(sessionEnd{took: 5 * time.Second, complete: true})
 	rec.session(sessionEnd{took: 9 * time.Second})
-	got, err := rec.report(Options{Sessions: 2})
+	got, err := measured(2, rec).Report()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got.TurnsFinished != 2 || got.TurnsFailed != 1 || *got.CachedShare != 0.45 || *got.StayedShare != 1 || *got.TTFBp50 != 1 || *got.TTFBp95 != 3 || *got.SessionP50 != 5 {
 		t.Errorf("%+v", got)
 	}
-	if got.OutputTokensPerMin < 59 || got.OutputTokensPerMin > 61 || got.Replicas != 1 {
+	if got.OutputTokensPerMin != 60 || got.SessionsPerHour != 60 || got.Replicas != 1 {
 		t.Errorf("%+v", got)
 	}
 }
 
 func TestEveryTurnFailing(t *testing.T) {
-	rec := &recorder{started: time.Now()}
+	rec := &recorder{}
 	rec.turn(Turn{Err: fmt.Errorf("refused")})
-	if _, err := rec.report(Options{Sessions: 1}); err == nil || !strings.Contains(err.Error(), "refused") {
+	if _, err := measured(1, rec).Report(); err == nil || !strings.Contains(err.Error(), "refused") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -2,10 +2,8 @@ package load
 
 import (
 	"fmt"
-	"io"
 	"math"
 	"slices"
-	"text/tabwriter"
 	"time"
 )
 
@@ -33,33 +31,45 @@ type Report struct {
 	CachedShare          *float64 `json:"cached_share"`
 	StayedShare          *float64 `json:"stayed_share"`
 	PromptTokensFirst    *float64 `json:"prompt_tokens_first_turn_mean"`
+	PromptTokensLongest  *float64 `json:"prompt_tokens_longest"`
+	BusyReplicas         *float64 `json:"replicas_busy_mean"` // that held at least one turn; nil without warden's headers
 	Replicas             int      `json:"replicas_seen"`
 	TurnsPerReplicaRange [2]int   `json:"turns_per_replica_min_max"`
 	FirstError           string   `json:"first_error,omitempty"`
 }
 
-func (r *recorder) report(o Options) (Report, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	elapsed := time.Since(r.started)
-	out := Report{Sessions: o.Sessions, Seconds: elapsed.Seconds(), TurnsCut: r.cut}
-	var m measures
-	for _, t := range r.turns {
-		m.add(t, &out)
-	}
-	m.fill(&out)
+// Report is the figures of all runs; the error is the first failure when every
+// turn failed.
+func (m Measurement) Report() (Report, error) {
+	out := Report{Sessions: m.Sessions}
+	var sum measures
 	var lengths []float64
-	for _, s := range r.sessions {
-		if s.complete {
-			lengths = append(lengths, s.took.Seconds())
+	busy := 0.0
+	for _, r := range m.runs {
+		elapsed := r.ended.Sub(r.started)
+		out.Seconds += elapsed.Seconds()
+		out.TurnsCut += len(r.cut)
+		for _, t := range r.turns {
+			sum.add(t, &out)
 		}
+		for _, s := range r.sessions {
+			if s.complete {
+				lengths = append(lengths, s.took.Seconds())
+			}
+		}
+		busy += busyReplicas(slices.Concat(r.turns, r.cut))
 	}
+	sum.fill(&out)
 	out.SessionsFinished = len(lengths)
 	out.SessionP50 = quantile(lengths, 0.5)
-	if minutes := elapsed.Minutes(); minutes > 0 {
-		out.SessionsPerHour = float64(len(lengths)) / elapsed.Hours()
-		out.TurnsPerMinute = float64(out.TurnsFinished) / minutes
-		out.OutputTokensPerMin = float64(m.output) / minutes
+	if out.Seconds > 0 {
+		out.SessionsPerHour = float64(len(lengths)) / out.Seconds * 3600
+		out.TurnsPerMinute = float64(out.TurnsFinished) / out.Seconds * 60
+		out.OutputTokensPerMin = float64(sum.output) / out.Seconds * 60
+		if out.Replicas > 0 {
+			mean := busy / out.Seconds
+			out.BusyReplicas = &mean
+		}
 	}
 	if out.TurnsFinished == 0 && out.TurnsFailed > 0 {
 		return out, fmt.Errorf("every turn failed; the first: %s", out.FirstError)
@@ -67,10 +77,37 @@ func (r *recorder) report(o Options) (Report, error) {
 	return out, nil
 }
 
+// busyReplicas sums over the replicas how long each of them held at least one
+// turn, in seconds.
+func busyReplicas(turns []Turn) float64 {
+	byReplica := map[string][]Turn{}
+	for _, t := range turns {
+		if t.Replica != "" {
+			byReplica[t.Replica] = append(byReplica[t.Replica], t)
+		}
+	}
+	total := time.Duration(0)
+	for _, list := range byReplica {
+		slices.SortFunc(list, func(a, b Turn) int { return a.Began.Compare(b.Began) })
+		until := time.Time{}
+		for _, t := range list {
+			from, to := t.Began, t.Began.Add(t.Total)
+			if from.Before(until) {
+				from = until
+			}
+			if to.After(from) {
+				total += to.Sub(from)
+				until = to
+			}
+		}
+	}
+	return total.Seconds()
+}
+
 // measures gathers the columns of the finished turns.
 type measures struct {
 	ttfb, ttft, first, later, firstPrompt []float64
-	prompt, cached, output                int
+	prompt, cached, output, longest       int
 	measured                              bool
 	followUps, stayed                     int
 	perReplica                            map[string]int
@@ -97,6 +134,7 @@ func (m *measures) add(t Turn, out *Report) {
 	if t.N == 1 {
 		m.firstPrompt = append(m.firstPrompt, float64(t.PromptTokens))
 	}
+	m.longest = max(m.longest, t.PromptTokens)
 	m.prompt += t.PromptTokens
 	m.output += t.OutputTokens
 	if t.CachedTokens >= 0 {
@@ -123,6 +161,10 @@ func (m *measures) fill(out *Report) {
 	out.TTFTp50, out.TTFTp95 = quantile(m.ttft, 0.5), quantile(m.ttft, 0.95)
 	out.FirstTurnTTFTp50, out.LaterTurnsTTFTp50 = quantile(m.first, 0.5), quantile(m.later, 0.5)
 	out.PromptTokensFirst = mean(m.firstPrompt)
+	if m.longest > 0 {
+		longest := float64(m.longest)
+		out.PromptTokensLongest = &longest
+	}
 	if m.measured && m.prompt > 0 {
 		out.CachedShare = share(m.cached, m.prompt)
 	}
@@ -164,37 +206,4 @@ func mean(values []float64) *float64 {
 func share(part, whole int) *float64 {
 	s := float64(part) / float64(whole)
 	return &s
-}
-
-// Named is a report with the name of what was measured, one row of a table.
-type Named struct {
-	Name   string `json:"name"`
-	Report Report `json:"report"`
-}
-
-// WriteTable prints the columns of the reference measurement, one row a run.
-func WriteTable(w io.Writer, rows []Named) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "SETTING\tSESSIONS\tSESSIONS/H\tTOKENS/MIN\tTTFB P50\tTTFB P95\tTTFT P50\tHITS\tSTAYED\tREPLICAS\tFAILED")
-	for _, row := range rows {
-		r := row.Report
-		fmt.Fprintf(tw, "%s\t%d\t%.0f\t%.0f\t%s\t%s\t%s\t%s\t%s\t%d\t%d\n", row.Name, r.Sessions, r.SessionsPerHour,
-			r.OutputTokensPerMin, seconds(r.TTFBp50), seconds(r.TTFBp95), seconds(r.TTFTp50),
-			percent(r.CachedShare), percent(r.StayedShare), r.Replicas, r.TurnsFailed)
-	}
-	return tw.Flush()
-}
-
-func seconds(v *float64) string {
-	if v == nil {
-		return "-"
-	}
-	return fmt.Sprintf("%.2fs", *v)
-}
-
-func percent(v *float64) string {
-	if v == nil {
-		return "-"
-	}
-	return fmt.Sprintf("%.1f%%", 100**v)
 }

@@ -45,7 +45,7 @@ func (s *session) run(ctx context.Context, rec *recorder) sessionEnd {
 		s.history = append(s.history, message{"user", words(s.rng, s.o.chars(length))})
 		turn := s.ask(ctx, n)
 		if ctx.Err() != nil {
-			rec.cutTurn()
+			rec.cutTurn(turn)
 			return sessionEnd{}
 		}
 		rec.turn(turn)

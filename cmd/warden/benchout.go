@@ -1,0 +1,232 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/lm-warden/warden/cmd/internal/load"
+	"github.com/lm-warden/warden/supervisor/control"
+)
+
+// plotColumns is the width of a plot: it fits 80 columns with its labels.
+const plotColumns = 64
+
+// tolerance is how far prompts may miss the target before the user is warned.
+const tolerance = 0.2
+
+// add keeps what one setting measured and warns when it was another load than
+// meant.
+func (b *bench) add(setting string, sum load.Measurement, rounds []load.Report) {
+	report, _ := sum.Report() // every round had turns, or the run ended there
+	report.Simulated = b.simulated
+	row := load.Named{Name: setting, Report: report}
+	if len(rounds) > 1 {
+		row.Rounds = rounds
+	}
+	label := fmt.Sprintf("%s, %s", setting, count(report.Sessions, "session", "sessions"))
+	b.results = append(b.results, benchResult{row, sum.Curve(label, plotColumns)})
+	shape := b.shape()
+	want := float64(shape.System + shape.First)
+	if p := report.PromptTokensFirst; p != nil && *p > 0 && (*p < (1-tolerance)*want || *p > (1+tolerance)*want) {
+		fmt.Fprintf(b.err, "warning: first prompts have %.0f tokens, meant were %.0f: `--chars-per-token %.2f` meets it\n", *p, want, b.f.chars*want / *p)
+	}
+	if report.TurnsFailed > 0 {
+		fmt.Fprintf(b.err, "warning: %s: %s failed; the first: %s\n", label, count(report.TurnsFailed, "turn", "turns"), report.FirstError)
+	}
+}
+
+// show prints the tables and writes the file.
+func (b *bench) show() error {
+	out := b.out
+	if b.f.jsonFile == "-" {
+		return b.printJSON(b.file())
+	}
+	if b.simulated {
+		fmt.Fprintln(out, "SIMULATED engines: these figures say nothing about a GPU")
+	}
+	if err := b.table(out); err != nil {
+		return err
+	}
+	fmt.Fprintln(out, load.Legend)
+	if b.f.plot {
+		curves := make([]load.Curve, 0, len(b.results))
+		for _, r := range b.results {
+			curves = append(curves, r.curve)
+		}
+		fmt.Fprintln(out)
+		if err := load.WritePlot(out, curves, b.f.ascii); err != nil {
+			return err
+		}
+	}
+	if b.f.jsonFile == "" {
+		return nil
+	}
+	content, err := json.MarshalIndent(b.file(), "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(b.f.jsonFile, append(content, '\n'), 0o644); err != nil {
+		return fail(exitFailed, fmt.Errorf("cannot write the figures: %w", err), "")
+	}
+	fmt.Fprintf(b.err, "figures in %s\n", b.f.jsonFile)
+	return nil
+}
+
+func (b *bench) table(out io.Writer) error {
+	if !b.f.compare {
+		rows := make([]load.Named, 0, len(b.results))
+		for _, r := range b.results {
+			rows = append(rows, r.Named)
+		}
+		return load.WriteTable(out, rows)
+	}
+	fmt.Fprintln(out, "affinity off -> on")
+	var pairs []load.Pair
+	for i := 0; i+1 < len(b.results); i += 2 {
+		pairs = append(pairs, load.Pair{Off: b.results[i].Named, On: b.results[i+1].Named})
+	}
+	if err := load.WriteComparison(out, pairs); err != nil {
+		return err
+	}
+	for _, p := range pairs {
+		if text := lossText(p, b.capacity); text != "" {
+			fmt.Fprintln(out, text)
+		}
+	}
+	return nil
+}
+
+// worthTelling is how much slower the median must be before it is called slower
+// rather than noise.
+const worthTelling = 1.1
+
+// lossText says where affinity lost, and whether the KV caches are the cause:
+// conversations that do not fit evict each other's prefixes wherever they stay.
+func lossText(p load.Pair, capacity int) string {
+	off, on := p.Off.Report.TTFBp50, p.On.Report.TTFBp50
+	if off == nil || on == nil || *on < worthTelling**off {
+		return ""
+	}
+	text := fmt.Sprintf("%s: affinity made the median first byte slower (%.2fs against %.2fs).", count(p.On.Report.Sessions, "session", "sessions"), *on, *off)
+	longest := p.On.Report.PromptTokensLongest
+	if longest == nil || capacity == 0 {
+		return text
+	}
+	set := float64(p.On.Report.Sessions) * *longest
+	text += fmt.Sprintf(" They grow to %.0fk tokens together, the KV caches hold %.0fk:", set/1000, float64(capacity)/1000)
+	if set > float64(capacity) {
+		return text + " fewer sessions at a time, or affinity off at this load."
+	}
+	return text + " that is not the cause; repeat with --rounds 3."
+}
+
+// benchFile is the JSON form of all figures; base units, names that stay.
+type benchFile struct {
+	Schema          int          `json:"schema"`
+	Warden          string       `json:"warden"`
+	StartedAt       time.Time    `json:"started_at"`
+	URL             string       `json:"url"`
+	Model           string       `json:"model"`
+	API             string       `json:"api"`
+	Simulated       bool         `json:"simulated"`
+	DurationSeconds float64      `json:"duration_seconds"`
+	Rounds          int          `json:"rounds"`
+	Shape           load.Shape   `json:"shape"`
+	GapSeconds      float64      `json:"gap_seconds"`
+	CharsPerToken   float64      `json:"chars_per_token"`
+	Seed            uint64       `json:"seed"`
+	KVCapacity      int          `json:"kv_capacity_tokens,omitempty"`
+	Results         []load.Named `json:"results"`
+}
+
+func (b *bench) file() benchFile {
+	f := benchFile{
+		Schema: control.Schema, Warden: version, StartedAt: b.started, URL: b.f.url, Model: b.f.model, API: b.f.api,
+		Simulated: b.simulated, DurationSeconds: b.f.duration.Seconds(), Rounds: b.f.rounds, Shape: b.shape(), GapSeconds: b.f.gap.Seconds(),
+		CharsPerToken: b.f.chars, Seed: b.f.seed, KVCapacity: b.capacity, Results: []load.Named{},
+	}
+	for _, r := range b.results {
+		f.Results = append(f.Results, r.Named)
+	}
+	return f
+}
+
+// follower shows how far a run is: on a terminal in one line that is drawn
+// again each second, elsewhere in a line every ten.
+type follower struct {
+	name     string
+	duration time.Duration
+	out      io.Writer
+	live     bool
+
+	mu    sync.Mutex
+	turns int
+	last  time.Duration // to the first text of the latest turn
+
+	began time.Time
+	stop  chan struct{}
+	ended chan struct{}
+}
+
+func (b *bench) follow(name string, duration time.Duration) *follower {
+	p := &follower{
+		name: name, duration: duration, out: b.err, live: isTerminal(b.err) && !envDumb(),
+		began: time.Now(), stop: make(chan struct{}), ended: make(chan struct{}),
+	}
+	go p.run()
+	return p
+}
+
+func (p *follower) turn(t load.Turn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.turns++
+	if t.TTFT > 0 {
+		p.last = t.TTFT
+	}
+}
+
+func (p *follower) run() {
+	defer close(p.ended)
+	every := 10 * time.Second
+	if p.live {
+		every = time.Second
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-p.stop:
+			if p.live {
+				fmt.Fprint(p.out, "\r\x1b[K")
+			}
+			return
+		case <-tick.C:
+			p.draw()
+		}
+	}
+}
+
+func (p *follower) draw() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	text := fmt.Sprintf("%s, %s of %s, %s", p.name, short(time.Since(p.began)), short(p.duration), count(p.turns, "turn", "turns"))
+	if p.last > 0 {
+		text += fmt.Sprintf(", latest TTFT %.2fs", p.last.Seconds())
+	}
+	if p.live {
+		fmt.Fprintf(p.out, "\r\x1b[K%.100s", text)
+		return
+	}
+	fmt.Fprintln(p.out, text)
+}
+
+// close ends the drawing.
+func (p *follower) close() {
+	close(p.stop)
+	<-p.ended
+}
