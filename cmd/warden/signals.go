@@ -36,7 +36,7 @@ func (a *app) watchSignals(ctx context.Context, onHangup hangup) (context.Contex
 		hangups: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 	taken := []os.Signal{os.Interrupt, syscall.SIGTERM}
-	if onHangup == hangupUpgrades || !signal.Ignored(syscall.SIGHUP) { // nohup ignores it
+	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores it for us
 		taken = append(taken, syscall.SIGHUP)
 	}
 	signal.Notify(s.ch, taken...)

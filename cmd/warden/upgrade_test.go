@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -97,6 +98,9 @@ func TestUpgradeFailsNothing(t *testing.T) {
 
 // A stop that comes while the old process still answers waits for its streams.
 func TestStopAfterUpgradeWaitsForOldStreams(t *testing.T) {
+	if signal.Ignored(syscall.SIGHUP) {
+		t.Skip("these tests run under nohup, which warden respects")
+	}
 	w := start(t, "--dp", "1")
 	began := make(chan struct{}, 1)
 	result := make(chan answer, 1)
