@@ -355,3 +355,46 @@ func TestDisplacedWaitsForItsHostCopy(t *testing.T) {
 		t.Errorf("held %v, %+v", ok, d)
 	}
 }
+
+func TestLaneClaimsTheNextRoom(t *testing.T) {
+	set := cacheFleet(1, 2)
+	set[0].HostKVTokens = 100_000
+	r := newRig(t, Config{Policy: PolicyAdmission, Admission: AdmissionConfig{RotateHosted: 5 * time.Second}}, set...)
+	a, b := r.place(big(0)), r.place(big(1))
+	stranger := r.arrive(big(2))
+	r.advance(6 * time.Second)
+	r.finish(a.TurnID, done())
+	back := r.arrive(big(0))
+	small := r.arrive(Turn{Key: key(9), PromptTokens: 100, Root: 1})
+	if !r.waiting[back] || !r.waiting[small] {
+		t.Errorf("waiting: %v; a small conversation took the room that one with a copy here waits for", r.waiting)
+	}
+	r.finish(b.TurnID, done())
+	r.finish(stranger, done())
+}
+
+func TestStrangersWaitForTheDustToSettle(t *testing.T) {
+	r := admissionRig(t, 2, 2)
+	a := r.place(big(1)) // r0
+	r.place(big(2))      // r1
+	c := r.place(big(3)) // r0 or r1: two there, one on the other
+	if a.Replica != c.Replica {
+		t.Fatalf("the third went to %s", c.Replica)
+	}
+	// Both turns of the fuller replica end at this moment. If their
+	// conversations are over, it is the better place for a newcomer.
+	r.finish(a.TurnID, done())
+	r.finish(c.TurnID, done())
+	id := r.arrive(big(4))
+	if !r.waiting[id] {
+		t.Fatalf("placed before it was clear: %+v", r.held[id])
+	}
+	if got := r.wake.Sub(r.now); got > settle {
+		t.Fatalf("wakes in %v, want within %v", got, settle)
+	}
+	r.now = r.wake
+	r.step(Tick{})
+	if d, ok := r.held[id]; !ok || d.Waited > settle {
+		t.Errorf("held %v, %+v", ok, d)
+	}
+}

@@ -132,6 +132,16 @@ func TestRootIsPreferredAmongEquals(t *testing.T) {
 	}
 }
 
+func TestRootIsNotWorthAFullerReplica(t *testing.T) {
+	r := newRig(t, Config{}, fleet(2)...)
+	d := r.place(Turn{Key: key(1), Root: 7, PromptTokens: 5000})
+	r.finish(d.TurnID, Outcome{PromptTokens: 5000, CachedTokens: 4096, OutputTokens: 10})
+	r.turn(Turn{Key: key(1), Root: 7, PromptTokens: 9000}) // r0 holds 5,000 tokens of its own now
+	if d := r.turn(Turn{Key: key(2), Root: 7, PromptTokens: 5000}); d.Replica != "r1" || d.Reason != ReasonNew {
+		t.Errorf("went to %s (%s), which is 14 %% fuller", d.Replica, d.Reason)
+	}
+}
+
 func TestStickyAndSpill(t *testing.T) {
 	r := newRig(t, Config{}, fleet(2)...)
 	home := r.turn(Turn{Key: key(1), PromptTokens: 1000}).Replica

@@ -142,6 +142,22 @@ func TestUsersWaitFairly(t *testing.T) {
 	}
 }
 
+func TestViewLatest(t *testing.T) {
+	r := newRig(t, Config{}, fleet(2)...)
+	for i := range 5 {
+		r.turn(Turn{Key: key(i), PromptTokens: 100})
+	}
+	for ask, want := range map[int]int{-1: 0, 0: 0, 2: 2, 9: 5} {
+		v := r.p.ViewLatest(r.now, ask)
+		if len(v.Sessions) != want || v.SessionsKnown != 5 {
+			t.Errorf("asked for %d: %d shown of %d known", ask, len(v.Sessions), v.SessionsKnown)
+		}
+	}
+	if got := r.p.ViewLatest(r.now, 1).Sessions[0].Key; got != key(4) {
+		t.Errorf("shows %s, which was not seen last", got)
+	}
+}
+
 func TestViewIsACopy(t *testing.T) {
 	r := newRig(t, Config{}, fleet(2)...)
 	r.turn(Turn{Key: key(1), PromptTokens: 100})

@@ -74,13 +74,17 @@ type QueuedView struct {
 	NeedTokens int
 }
 
-// View copies the state. It costs time in proportion to the conversations
-// known: about 0.2 µs each.
-func (p *Placer) View(now time.Time) View {
+// View copies the state with all conversations.
+func (p *Placer) View(now time.Time) View { return p.ViewLatest(now, p.sessions.len()) }
+
+// ViewLatest copies the state with at most so many conversations, those seen
+// last. Each costs about 0.3 µs, and callers hold their lock meanwhile.
+func (p *Placer) ViewLatest(now time.Time, sessions int) View {
+	sessions = min(max(sessions, 0), p.sessions.len())
 	v := View{
 		At:            now,
 		Policy:        p.cfg.Policy,
-		Sessions:      make([]SessionView, 0, p.sessions.len()),
+		Sessions:      make([]SessionView, 0, sessions),
 		Replicas:      make([]ReplicaView, 0, len(p.replicas)),
 		Queue:         make([]QueuedView, 0, p.queue.len()),
 		Counters:      p.counters,
@@ -93,7 +97,7 @@ func (p *Placer) View(now time.Time) View {
 		v.Replicas = append(v.Replicas, p.viewReplica(r))
 	}
 	for _, l := range []*sessionList{&p.sessions.active, &p.sessions.dormant} {
-		for s := l.head; s != nil; s = s.next {
+		for s := l.head; s != nil && len(v.Sessions) < sessions; s = s.next {
 			v.Sessions = append(v.Sessions, viewSession(s))
 		}
 	}
