@@ -27,6 +27,7 @@
 //	survival/    how likely a conversation that is away comes back in time
 //	fair.go      the order of waiting turns of several users
 //	view.go      a copy of everything for people to look at
+//	saved.go     what is kept of conversations over a restart
 //
 // # What is exact and what is believed
 //

@@ -3,7 +3,7 @@ package placement
 import "time"
 
 // Event is something that happened. The set is closed: Arrive, Retry, Cancel,
-// FirstByte, Finish, Replicas, Stats, Configure, Tick.
+// FirstByte, Finish, Replicas, Stats, Configure, Restore, Tick.
 type Event interface{ isEvent() }
 
 // Arrive asks for a place. It is answered, now or in a later Step, by exactly

@@ -15,6 +15,7 @@ type Placer struct {
 	sessions *table
 	hostTier bool // replicas have a host tier
 	queue    queue
+	saved    []Saved // of an earlier Placer: their home is not known to run yet
 	fair     fairness
 
 	arrivals uint64 // replicas that have begun to accept turns
@@ -137,6 +138,9 @@ func (p *Placer) Step(ev Event, now time.Time) []Action {
 		p.finish(e.TurnID, e.Outcome, now)
 	case Replicas:
 		p.setReplicas(e.Replicas)
+		p.bringBack(now)
+	case Restore:
+		p.restore(e.Sessions, now)
 	case Stats:
 		p.setStats(e)
 	case Configure:
