@@ -44,6 +44,7 @@ export async function startWarden(flags, { limit = 60_000, env: more = {} } = {}
       p.stderr.on("data", (chunk) => (out += chunk));
       p.once("exit", (code) => resolve({ code, out }));
     });
+  // stop insists on an orderly end.
   const stop = async () => {
     child.kill("SIGTERM");
     const end = await ended;
@@ -59,7 +60,9 @@ export async function startWarden(flags, { limit = 60_000, env: more = {} } = {}
     ]);
   } catch (err) {
     gone.abort();
-    child.kill("SIGKILL");
+    child.kill("SIGTERM");
+    await ended;
+    rmSync(home, { recursive: true, force: true });
     throw err;
   }
   return { url, run, status, stop };
