@@ -120,6 +120,7 @@ func (d *daemon) prepare(runtime string, passed net.Listener) (err error) {
 
 // assemble makes the supervisor, which reads what the one before it has noted.
 func (d *daemon) assemble(runtime string) (err error) {
+	d.loadSessions()
 	if d.sup, err = d.newSupervisor(runtime); err != nil {
 		return err
 	}
@@ -194,6 +195,7 @@ func (d *daemon) run(ctx context.Context) error {
 		}
 	})
 	group.Go(func() error { d.service.run(alive, d.serviceFacts, "http://"+d.cfg.Listen+"/healthz"); return nil })
+	group.Go(func() error { d.keepSessions(alive); return nil })
 	d.sweep()
 	err := d.sup.Run(alive)
 	close(d.reaped)

@@ -230,6 +230,9 @@ func (d *daemon) handOver(ctx context.Context, server *http.Server, conns *conne
 	<-d.reaped
 	cancel()
 	d.service.handOver(d.next.cmd.Process.Pid)
+	if err := d.saveSessions(); err != nil {
+		d.log.Warn("sessions cannot be handed over: they begin anew", "err", err)
+	}
 	if err := d.next.channel.say(wordGo); err != nil {
 		d.log.Error("the new warden ended before it took over; `warden up` takes the engines over", "err", err)
 	}

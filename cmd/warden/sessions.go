@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/lm-warden/warden/router"
+)
+
+// Where conversations live is written to a file every few seconds, so that a
+// warden that takes over running engines sends each turn to the cache that
+// holds it. Losing the file costs cached prefixes, nothing else.
+
+const (
+	sessionsFile = "sessions.json"
+	sessionsEach = 5 * time.Second
+)
+
+// savedSessions is the file's content, by model.
+type savedSessions struct {
+	Schema int                              `json:"schema"`
+	Models map[string][]router.SavedSession `json:"models"`
+}
+
+// keepSessions writes the file until ctx ends. A full or read-only disk is told
+// once.
+func (d *daemon) keepSessions(ctx context.Context) {
+	tick := time.NewTicker(sessionsEach)
+	defer tick.Stop()
+	failed := false
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		err := d.saveSessions()
+		if err != nil && !failed {
+			d.log.Warn("sessions cannot be saved: after a crash of warden they begin anew", "err", err)
+		}
+		failed = err != nil
+	}
+}
+
+func (d *daemon) saveSessions() error {
+	out := savedSessions{Schema: 1, Models: map[string][]router.SavedSession{}}
+	for _, m := range d.models {
+		out.Models[m.Alias] = d.router.SaveSessions(m.Alias)
+	}
+	content, err := json.Marshal(out)
+	if err != nil {
+		return err
+	}
+	dir := stateDir(d.cfg.Name)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	part := filepath.Join(dir, sessionsFile+".part")
+	if err := os.WriteFile(part, content, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(part, filepath.Join(dir, sessionsFile))
+}
+
+// loadSessions gives the router what an earlier warden saved.
+func (d *daemon) loadSessions() {
+	content, err := os.ReadFile(filepath.Join(stateDir(d.cfg.Name), sessionsFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	var saved savedSessions
+	if err == nil {
+		err = json.Unmarshal(content, &saved)
+	}
+	if err != nil {
+		d.log.Warn("saved sessions cannot be read: they begin anew", "err", err)
+		return
+	}
+	for _, m := range d.models {
+		if err := d.router.RestoreSessions(m.Alias, saved.Models[m.Alias]); err != nil {
+			d.log.Warn("saved sessions", "model", m.Alias, "err", err)
+		}
+	}
+}
