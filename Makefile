@@ -49,6 +49,10 @@ bench: ## Go benchmarks of the decision and the scanners
 test-clients: build ## real clients from npm (SDKs, Claude Code, Codex; ALL=1: opencode, Qwen Code too), simulated engines
 	scripts/test-clients.sh
 
+.PHONY: test-prometheus
+test-prometheus: build ## alert rules and every query of the dashboard, a real Prometheus, simulated engines
+	scripts/test-prometheus.sh
+
 .PHONY: test-vllm
 test-vllm: build ## two real vLLM replicas on the CPU (installs about 6 GB once)
 	scripts/test-vllm.sh
