@@ -97,6 +97,7 @@ func TestFigureUpgrade(t *testing.T) {
 // Figure 20: an engine, and then warden itself, are stopped for some time (60 s
 // with -rounds 6). Nothing is restarted for it, and what was held goes on.
 func TestFigureFrozen(t *testing.T) {
+	t.Parallel() // it waits most of its time
 	frozen := time.Duration(rounds(10)) * time.Second
 	const bar = 2 * time.Second
 	w := start(t, append([]string{"--dp", "2"}, quick...)...)
