@@ -54,6 +54,9 @@ type daemon struct {
 	unwaited  chan struct{} // closed when nobody waits for this process to end
 	forsaken  sync.Once
 
+	saving sync.Mutex
+	saved  []byte // content of the sessions file, guarded by saving
+
 	stopOnce sync.Once     // for stopping and leaving: the first of them counts
 	stopping chan struct{} // closed when a stop was ordered
 	leaving  chan struct{} // closed when a successor is ready

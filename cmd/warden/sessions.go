@@ -1,12 +1,15 @@
 package main
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/lm-warden/warden/router"
@@ -18,7 +21,7 @@ import (
 
 const (
 	sessionsFile = "sessions.json"
-	sessionsEach = 5 * time.Second
+	sessionsEach = 2 * time.Second
 )
 
 // savedSessions is the file's content, by model.
@@ -48,9 +51,13 @@ func (d *daemon) keepSessions(ctx context.Context) {
 }
 
 func (d *daemon) saveSessions() error {
+	d.saving.Lock()
+	defer d.saving.Unlock()
 	out := savedSessions{Schema: 1, Models: map[string][]router.SavedSession{}}
 	for _, m := range d.models {
-		out.Models[m.Alias] = d.router.SaveSessions(m.Alias)
+		sessions := d.router.SaveSessions(m.Alias)
+		slices.SortFunc(sessions, func(a, b router.SavedSession) int { return cmp.Compare(a.Key, b.Key) })
+		out.Models[m.Alias] = sessions
 	}
 	content, err := json.Marshal(out)
 	if err != nil {
@@ -60,11 +67,18 @@ func (d *daemon) saveSessions() error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
+	if bytes.Equal(content, d.saved) {
+		return nil
+	}
 	part := filepath.Join(dir, sessionsFile+".part")
 	if err := os.WriteFile(part, content, 0o600); err != nil {
 		return err
 	}
-	return os.Rename(part, filepath.Join(dir, sessionsFile))
+	if err := os.Rename(part, filepath.Join(dir, sessionsFile)); err != nil {
+		return err
+	}
+	d.saved = content
+	return nil
 }
 
 // loadSessions gives the router what an earlier warden saved.
