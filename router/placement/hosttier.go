@@ -75,10 +75,10 @@ func (a *admission) lane(t *turn, now time.Time) *replica {
 
 // hostedPatience scales the mean wait of a turn to the wait after which a
 // resident gives way. By Little's law all turns together wait for the same
-// time, whoever does: with 2.35 about half of them do not wait at all and the
+// time, whoever does: with 2.3 about half of them do not wait at all and the
 // others twice to three times the mean. Less makes all wait alike, as in first
 // come first served; more makes fewer wait longer.
-const hostedPatience = 2.35
+const hostedPatience = 2.3
 
 // rotateHosted is the wait of the first in the queue after which a resident
 // with a copy in the host tier gives way.
