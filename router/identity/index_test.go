@@ -302,6 +302,38 @@ func TestPreamble(t *testing.T) {
 	}
 }
 
+// What nobody has answered is no history, however long. A raw prompt does not
+// show its answers: there all counts.
+func TestUnansweredIsNoHistory(t *testing.T) {
+	long := strings.Repeat("of the directory ", 2000)
+	for _, c := range []struct {
+		path, first, second string
+		inherits            bool
+	}{
+		{"/v1/chat/completions", `[{"role":"user","content":%q},{"role":"user","content":"part one"}]`, `[{"role":"user","content":%q},{"role":"user","content":"part two"}]`, false},
+		{"/v1/chat/completions", `[{"role":"assistant","content":%q},{"role":"user","content":"part one"}]`, `[{"role":"assistant","content":%q},{"role":"user","content":"part two"}]`, false},
+		{"/v1/chat/completions", `[{"role":"user","content":%q},{"role":"assistant","content":"yes"},{"role":"user","content":"part one"}]`,
+			`[{"role":"user","content":%q},{"role":"assistant","content":"yes"},{"role":"user","content":"part two"}]`, true},
+		{"/v1/completions", `[%q,"part one"]`, `[%q,"part two"]`, true},
+	} {
+		x := NewIndex(Limits{})
+		ask := func(turns string) Resolution {
+			body := fmt.Sprintf(`{"messages":`+turns+`}`, long)
+			if c.path == "/v1/completions" {
+				body = fmt.Sprintf(`{"prompt":`+turns+`}`, long)
+			}
+			r := x.Resolve(Identify(Request{Path: c.path}, Scan(c.path, []byte(body))), testStart)
+			x.Finish(r, Done, testStart)
+			return r
+		}
+		first := ask(c.first)
+		second := ask(c.second)
+		if inherits := second.From == first.Key; inherits != c.inherits || second.Key == first.Key {
+			t.Errorf("%.60s: %+v after %+v", c.second, second, first)
+		}
+	}
+}
+
 // Random conversations whose turns change form as they age are always linked.
 func TestAgingKeepsHistory(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 11))

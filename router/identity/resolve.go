@@ -160,11 +160,14 @@ func (x *Index) continued(m prefix, full bool) *conversation {
 	return nil
 }
 
-// A preamble is a beginning that many conversations have in common, such as
-// the description of the working directory that some agents put into their
-// first turns, or worked examples. Treating it as history would chain all of
-// them to one replica. Short ones cost little to read again (2k tokens); long
-// ones count as history until clearly too many go through them to be forks.
+// A preamble is a beginning that many conversations have in common. Treating
+// it as history would chain all of them to one replica, as when an agent starts
+// several sub-agents at once.
+//
+// What nobody has answered yet is always one: Codex describes the working
+// directory in the first user turn of all its threads. Worked examples hold
+// answers. Short ones cost little to read again (2k tokens); long ones count
+// as history until clearly too many go through them to be forks.
 const (
 	preambleChars    = 8 << 10
 	preambleThrough  = 3
@@ -172,6 +175,9 @@ const (
 )
 
 func (id Identity) preamble(m prefix) bool {
+	if id.outline.answered < 0 || m.turns <= id.outline.answered {
+		return true
+	}
 	chars := id.outline.ends[m.turns-1] - id.outline.rootChars
 	return m.through >= preambleThrough && (chars < preambleChars || m.through >= longPreambleFrom)
 }
@@ -179,7 +185,7 @@ func (id Identity) preamble(m prefix) bool {
 // inherits reports whether the prefix makes another conversation's replica
 // warm for this request, and notes it in r.
 func (x *Index) inherits(id Identity, m prefix, r *Resolution) bool {
-	if m.owner == nil || !id.holdsUserTurn(m.turns) || id.preamble(m) {
+	if m.owner == nil || id.preamble(m) {
 		return false
 	}
 	r.From = m.owner.key

@@ -87,6 +87,9 @@ type Body struct {
 	shape     *shape
 	billing   uint64 // hash of Claude Code's billing line, 0 when there is none
 	rootChars int    // prompt text before the first turn, in bytes
+	// answered is the first assistant turn in Chain after a user's, -1 when there
+	// is none. Raw prompts do not tell who speaks: there it is the first turn.
+	answered int
 }
 
 // scanner is the state of one pass.
@@ -120,13 +123,14 @@ type turn struct {
 // yields a Body that is not Valid and otherwise empty.
 func Scan(path string, body []byte) Body {
 	s := scanner{cursor: cursor{src: body}, hashing: len(body) <= MaxContent}
-	s.body = Body{API: APIOf(path), N: 1, FirstUser: -1, Oversize: !s.hashing}
+	empty := Body{API: APIOf(path), N: 1, FirstUser: -1, answered: -1, Oversize: !s.hashing}
+	s.body = empty
 	if s.next() == '{' {
 		s.body.edits.open = s.pos
 		s.body.Valid = !s.members(s.member).empty()
 	}
 	if !s.body.Valid || s.bad || s.next() != 0 || s.pos != len(body) {
-		return Body{API: s.body.API, N: 1, FirstUser: -1, Oversize: !s.hashing}
+		return empty
 	}
 	for _, v := range s.maxTokens {
 		if v > 0 {
@@ -262,6 +266,9 @@ func (s *scanner) finish() {
 		b.Chain[i], b.Ends[i] = sum, b.Chars
 		if t.by == roleUser && b.FirstUser < 0 {
 			b.FirstUser = i
+		}
+		if b.FirstUser >= 0 && b.answered < 0 && (t.by == roleAssistant || b.API == Completions) {
+			b.answered = i
 		}
 	}
 }

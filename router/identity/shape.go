@@ -13,6 +13,7 @@ type outline struct {
 	ends        []int
 	rootChars   int
 	firstUser   int
+	answered    int
 	open        bool
 	billing     uint64
 	systemTurns int
@@ -21,7 +22,7 @@ type outline struct {
 
 func outlineOf(b *Body) outline {
 	return outline{
-		shape: b.shape, ends: b.Ends, rootChars: b.rootChars, firstUser: b.FirstUser,
+		shape: b.shape, ends: b.Ends, rootChars: b.rootChars, firstUser: b.FirstUser, answered: b.answered,
 		open: b.Open, billing: b.billing, systemTurns: b.SystemTurns, reasoning: b.Reasoning,
 	}
 }
