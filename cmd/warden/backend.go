@@ -9,7 +9,6 @@ import (
 	"os"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -35,29 +34,8 @@ func (d *daemon) Version() control.Version {
 	return control.Version{Version: version, PID: pid, StartedAt: d.started, Details: details}
 }
 
-// Config answers GET /v1/config. Keys stay in their file, so there is no secret
-// in it but what a model's env may hold.
-func (d *daemon) Config() (control.Config, error) {
-	values := map[string]any{}
-	cfg := d.cfg
-	cfg.Models = slices.Clone(cfg.Models)
-	for i := range cfg.Models {
-		cfg.Models[i].Env = redacted(cfg.Models[i].Env)
-	}
-	for _, v := range cfg.Values() {
-		values[v.Key] = v.Value
-	}
-	return json.Marshal(values)
-}
-
-func redacted(env []string) []string {
-	names := make([]string, 0, len(env))
-	for _, e := range env {
-		name, _, _ := strings.Cut(e, "=")
-		names = append(names, name+"=...")
-	}
-	return names
-}
+// Config answers GET /v1/config.
+func (d *daemon) Config() (control.Config, error) { return json.Marshal(configValues(d.cfg)) }
 
 // Logs follows the engines' logs; with several replicas their lines are mixed
 // as they come.

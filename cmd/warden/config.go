@@ -74,13 +74,13 @@ func (a *app) configShow() *cobra.Command {
 		}
 		if *asJSON {
 			rows := map[string]any{}
-			for _, v := range loaded.Config.Values() {
+			for _, v := range withoutSecrets(loaded.Config).Values() {
 				rows[dotted(v.Key)] = map[string]any{"value": configs.Plain(v.Value), "origin": loaded.Origin[v.Key]}
 			}
 			return a.printJSON(rows)
 		}
 		tw := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
-		for _, v := range loaded.Config.Values() {
+		for _, v := range withoutSecrets(loaded.Config).Values() {
 			text, err := valueText(v.Value)
 			if err != nil {
 				return err

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 
 	"github.com/lm-warden/warden/configs"
@@ -39,8 +40,12 @@ func (a *app) runHere(ctx context.Context, d *daemon, signals *signals, f *upFla
 	ended := make(chan error, 1)
 	go func() { ended <- d.run(ctx) }()
 	var startErr error
+	stopping := d.stopping
 	for {
 		select {
+		case <-stopping:
+			stopping = nil
+			a.tellStopping(d, mode)
 		case startErr = <-shown:
 			if startErr != nil {
 				d.stop(0)
@@ -53,6 +58,17 @@ func (a *app) runHere(ctx context.Context, d *daemon, signals *signals, f *upFla
 			}
 			return errors.Join(startErr, err)
 		}
+	}
+}
+
+// tellStopping says at once that a stop was heard and how long it may take.
+func (a *app) tellStopping(d *daemon, mode tui.ProgressMode) {
+	switch {
+	case d.drain == 0 || mode == tui.ProgressQuiet:
+	case mode == tui.ProgressTTY:
+		fmt.Fprintf(a.err, "stopping: %s in flight, up to %s; Ctrl-C again to kill\n", count(d.held(), "request", "requests"), d.drain)
+	default:
+		d.log.Warn("stopping", "held", d.held(), "drain", d.drain)
 	}
 }
 

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -257,34 +255,4 @@ func progressMode(name string, a *app) (tui.ProgressMode, error) {
 		return tui.ProgressQuiet, nil
 	}
 	return tui.ProgressPlain, fail(exitUsage, fmt.Errorf("--progress %q is not one of auto, tty, plain, json, quiet", name), "")
-}
-
-// alreadyRunning ends a second `up`: fine when it asks for what runs, an error
-// naming the difference when not.
-func (a *app) alreadyRunning(ctx context.Context, c *control.Client, cfg configs.Config, f *upFlags) error {
-	status, err := c.Status(ctx)
-	if err != nil {
-		return err
-	}
-	var served, wanted []string
-	for _, m := range status.Models {
-		served = append(served, m.Alias)
-	}
-	for _, m := range cfg.Models {
-		if filled, err := m.WithDefaults(configs.Merge(configs.Builtin(), cfg.Catalogue)); err == nil {
-			wanted = append(wanted, filled.Alias)
-		}
-	}
-	slices.Sort(served)
-	slices.Sort(wanted)
-	text := fmt.Sprintf("already running (pid %d, up %s, serving %s)", status.PID, short(time.Since(status.StartedAt)), strings.Join(served, ", "))
-	if !slices.Equal(served, wanted) {
-		return fail(exitFailed, fmt.Errorf("%s, which is not %s", text, strings.Join(wanted, ", ")),
-			"`warden down` first, or give this one another --name and --listen")
-	}
-	if f.detach {
-		fmt.Fprintf(a.err, "%s: `warden top`\n", text)
-		return nil
-	}
-	return fail(exitFailed, errors.New(text), "`warden top` to watch it, `warden down` to stop it")
 }
