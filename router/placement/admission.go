@@ -19,8 +19,9 @@ import (
 // plus growthReserve turns of growth; the weight of a busy resident is 1 and of
 // an idle one the probability, learned from the gaps of its class, that it
 // comes back while keeping it is cheaper than computing it again; residents
-// likely gone (weight < 0.3) are released when their room is wanted. Among
-// replicas with room the cheapest in seconds wins:
+// likely gone (weight < 0.5) are released when their room is wanted. A fork goes
+// where its history is, if that has room and is below its spill limit; otherwise
+// the cheapest in seconds wins among replicas with room:
 //
 //	(tokens before first byte + own uncached tokens) / rate
 //	  + 0.5 s x turns held + expected cost of what would be evicted
@@ -31,8 +32,8 @@ import (
 // a resident at the end of its turn, one that has waited ForceAfter is placed
 // anywhere. Both disturb an engine no more often than RotateShare of its time
 // pays for. With several API keys the queue is fair between them (fair.go). See
-// rotation.go for the correction by surprise misses and hosttier.go for what a
-// tier in host memory changes.
+// rotation.go for how share follows what engines report as lost, and hosttier.go
+// for what a tier in host memory changes.
 //
 // Bound: with q conversations waiting ahead on m replicas, nobody waits longer
 // than RotateAfter + q/m x max(computing one again / RotateShare, one turn), and
@@ -144,7 +145,7 @@ func admit(p *Placer, t *turn, now time.Time) choice {
 	if r := s.residentNow(); r != nil && !t.Fresh && r.Accepting && !t.triedOn(r, now) {
 		return a.stay(p, t, r, now)
 	}
-	lane := a.lane(t, now)
+	lane := a.lane(p, t, now)
 	open := a.open(p, t, lane, now)
 	if len(open) == 0 && lane != nil {
 		return choice{why: WhyCache, lane: lane}
@@ -153,6 +154,9 @@ func admit(p *Placer, t *turn, now time.Time) choice {
 		return p.wait(t, now)
 	}
 	need := a.foot(p, s, max(t.prompt, s.tokens))
+	if r := a.inherits(p, t, need, now); r != nil {
+		return choice{to: r, reason: ReasonInherit}
+	}
 	undecided := false
 	best := a.cheapest(p, t, open, now, func(r *replica) bool {
 		fits, soon := a.room(p, r, need, s.root, now)
@@ -172,6 +176,20 @@ func admit(p *Placer, t *turn, now time.Time) choice {
 		}
 	}
 	return choice{why: WhyCache, everyone: lane == nil, lane: lane}
+}
+
+// inherits is the replica that holds the history which t was forked from, if t
+// is a first turn and may go there.
+func (a *admission) inherits(p *Placer, t *turn, need int, now time.Time) *replica {
+	r := p.byID[t.Inherit]
+	if r == nil || t.Fresh || t.session.home != nil || !p.eligible(r, t, now) ||
+		r.held >= SpillLimit(p.cfg.SpillLimit, r.MaxNumSeqs) {
+		return nil
+	}
+	if fits, _ := a.room(p, r, need, t.session.root, now); !fits {
+		return nil
+	}
+	return r
 }
 
 // open is where t may go: its lane, or any open replica, its home also when it
@@ -219,8 +237,6 @@ func (a *admission) reason(t *turn, r *replica, now time.Time) Reason {
 		return ReasonAdmitted
 	case s.home != nil && !t.Fresh:
 		return ReasonFailover
-	case t.Inherit == r.ID:
-		return ReasonInherit
 	default:
 		return ReasonNew
 	}
@@ -318,7 +334,7 @@ func (a *admission) head(p *Placer, r *replica, now time.Time) *turn {
 		if r == nil {
 			return t
 		}
-		if lane := a.lane(t, now); lane == nil || lane == r {
+		if lane := a.lane(p, t, now); lane == nil || lane == r {
 			return t
 		}
 	}

@@ -176,6 +176,21 @@ func TestUnknownCapacityHoldsNothingBack(t *testing.T) {
 	}
 }
 
+func TestForksGoWhereTheirHistoryIs(t *testing.T) {
+	r := admissionRig(t, 2, 3)
+	a := r.place(big(1))
+	fork := Turn{Key: key(2), PromptTokens: 9_500, Root: 1, Inherit: a.Replica}
+	if d := r.place(fork); d.Replica != a.Replica || d.Reason != ReasonInherit {
+		t.Errorf("%+v", d)
+	}
+	fork.Key = key(3)
+	r.place(fork)
+	fork.Key = key(4) // no room left there
+	if d := r.place(fork); d.Replica == a.Replica || d.Reason != ReasonNew {
+		t.Errorf("%+v", d)
+	}
+}
+
 func TestSpillInAdmissionNeedsAGain(t *testing.T) {
 	set := fleet(2)
 	for i := range set {

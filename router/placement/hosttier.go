@@ -61,10 +61,14 @@ func (p *Placer) store(t *turn) {
 }
 
 // lane is the only replica worth waiting for, nil when any will do: home, when
-// its host tier holds more than half of the conversation.
-func (a *admission) lane(t *turn, now time.Time) *replica {
+// its host tier holds more than half of the conversation. Who has waited too
+// long goes anywhere.
+func (a *admission) lane(p *Placer, t *turn, now time.Time) *replica {
 	home := t.session.homeNow()
 	if home == nil || t.Fresh || !home.Accepting || t.triedOn(home, now) {
+		return nil
+	}
+	if !t.queued.IsZero() && now.Sub(t.queued) >= p.cfg.Admission.ForceAfter {
 		return nil
 	}
 	if 2*t.session.hostedOn(home) <= t.session.foot() {

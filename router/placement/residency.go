@@ -59,8 +59,8 @@ func (a *admission) refresh(r *replica, now time.Time) {
 }
 
 // horizonShare scales the time that one slot is worth holding: the seconds of
-// a slot that computing a conversation again costs. Found on the ladder: 0.4
-// to 1.0 differ by 2 % while gaps are short; more over-holds when they are long.
+// a slot that computing a conversation again costs. Found on the ladder: 0.5
+// costs 6 % of the throughput at gaps of 5 s, 1 gains nothing anywhere.
 const horizonShare = 0.7
 
 // horizon is how long it pays to keep a slot of r for a conversation that is
