@@ -19,8 +19,9 @@ const memoryFile = "supervisor.json"
 type memory struct {
 	path string // empty = nothing is kept
 
-	mu   sync.Mutex
-	data memoryData
+	mu      sync.Mutex
+	data    memoryData
+	failing bool // the last write failed, and that was told
 }
 
 type memoryData struct {
@@ -37,6 +38,7 @@ func loadMemory(stateDir string) (*memory, error) {
 	}
 	m.path = filepath.Join(stateDir, memoryFile)
 	if err := os.MkdirAll(stateDir, 0o700); err != nil {
+		m.failing = true
 		return m, err
 	}
 	var data memoryData
@@ -89,10 +91,17 @@ func (m *memory) setLastStart(key string, took time.Duration) error {
 // startKey is what start times depend on, roughly.
 func startKey(s Spec) string { return fmt.Sprintf("%s %s tp%d", s.Model, s.Device, max(s.TP, 1)) }
 
-// write saves everything. The caller holds the lock.
+// write saves everything. Of failures in a row it returns the first: a disk that is full stays so for a while, and
+// nothing but the next run of warden depends on it. The caller holds the lock.
 func (m *memory) write() error {
 	if m.path == "" {
 		return nil
 	}
-	return jsonfile.Write(m.path, m.data)
+	err := jsonfile.Write(m.path, m.data)
+	told := m.failing
+	m.failing = err != nil
+	if told {
+		return nil
+	}
+	return err
 }

@@ -123,9 +123,20 @@ func launch(t *testing.T, home string, flags ...string) *running {
 // launchWith starts a warden with more in its environment.
 func launchWith(t *testing.T, home string, extraEnv []string, flags ...string) *running {
 	t.Helper()
-	w := &running{t: t, home: home, output: &syncBuffer{}, done: make(chan struct{})}
-	w.cmd = exec.Command(binary, append([]string{"up", "--no-tui", "--progress", "plain"}, flags...)...)
-	w.cmd.Env, w.cmd.Dir = append(environment(home), extraEnv...), home
+	cmd := upCommand(flags...)
+	cmd.Env = append(environment(home), extraEnv...)
+	return launchCommand(t, home, cmd)
+}
+
+func upCommand(flags ...string) *exec.Cmd {
+	return exec.Command(binary, append([]string{"up", "--no-tui", "--progress", "plain"}, flags...)...)
+}
+
+// launchCommand starts a command that becomes a warden.
+func launchCommand(t *testing.T, home string, cmd *exec.Cmd) *running {
+	t.Helper()
+	w := &running{t: t, home: home, cmd: cmd, output: &syncBuffer{}, done: make(chan struct{})}
+	w.cmd.Dir = home
 	w.cmd.Stdout, w.cmd.Stderr = w.output, w.output
 	if err := w.cmd.Start(); err != nil {
 		t.Fatal(err)

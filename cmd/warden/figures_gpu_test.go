@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -178,7 +177,7 @@ func TestFigureNVMLWithoutSymbols(t *testing.T) {
 	} {
 		box := newGPUBox(t, 1, tt.library)
 		box.set(tt.line)
-		cmd := exec.Command(binary, append([]string{"up", "--no-tui", "--progress", "plain"}, box.flags...)...)
+		cmd := upCommand(box.flags...)
 		cmd.Env, cmd.Dir = append(environment(box.home), box.env...), box.home
 		out, err := cmd.CombinedOutput()
 		if code := cmd.ProcessState.ExitCode(); code != exitPreflight || !strings.Contains(string(out), tt.want) {

@@ -24,6 +24,10 @@ func runtimeDir(name string) string {
 	return filepath.Join(os.TempDir(), "warden-"+strconv.Itoa(os.Getuid()), name)
 }
 
+// lockDir holds one lock per GPU, for all wardens of this user. It is with what
+// runs now and not with what is kept: that disk may be full.
+func lockDir() string { return filepath.Join(runtimeDir(""), ".locks") }
+
 func controlSocket(name string) string { return filepath.Join(runtimeDir(name), "control.sock") }
 
 // serviceSocket is the control socket of a warden that runs as a system service

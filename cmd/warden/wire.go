@@ -75,7 +75,7 @@ func (d *daemon) newSupervisor(runtime string) (*supervisor.Supervisor, error) {
 	return supervisor.New(specs, supervisor.Options{
 		Launcher: supervisor.NewShimLauncher(supervisor.ShimOptions{
 			Argv: []string{selfPath(), "__shim"}, RuntimeDir: runtime,
-			LogDir: filepath.Join(stateDir(d.cfg.Name), "logs"), LockDir: filepath.Join(stateDir(""), "locks"),
+			LogDir: filepath.Join(stateDir(d.cfg.Name), "logs"), LockDir: lockDir(),
 		}),
 		Bus: d.bus, Log: d.log, StateDir: stateDir(d.cfg.Name),
 		Work: func(id supervisor.ReplicaID) supervisor.Work {
