@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Installs vLLM's CPU build once, outside the checkout, and runs two real
-# replicas of it through warden. Exit code 3: it cannot be installed here.
+# Installs vLLM's CPU build once, outside the checkout, runs two real replicas
+# of it through warden, and holds the simulated engine against it. Exit code 3:
+# it cannot be installed here.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if ! ldconfig -p | grep -q libnuma.so.1; then
@@ -8,4 +9,4 @@ if ! ldconfig -p | grep -q libnuma.so.1; then
 		{ echo "test-vllm: libnuma.so.1 is missing (Debian: libnuma1), real vLLM was not run" >&2; exit 3; }
 fi
 bin/warden setup --device cpu || { echo "test-vllm: vLLM's CPU build cannot be installed here, real vLLM was not run" >&2; exit 3; }
-go test -tags vllm -count=1 -timeout 20m -v -run 'Real' ./supervisor/vllm/... ./cmd/warden
+go test -tags vllm -count=1 -timeout 20m -v -run 'Real' ./supervisor/vllm/... ./cmd/internal/agreement ./cmd/warden
