@@ -170,7 +170,7 @@ func TestBarCutStreams(t *testing.T) {
 				at, _ := strconv.Atoi(req.Header.Get("X-Cut"))
 				if req.Header.Get("X-Kind") == "whole" {
 					w.Header().Set("Content-Type", "application/json")
-					_, _ = io.WriteString(w, helloBody[:at])
+					_, _ = io.WriteString(w, largeAnswer[:at])
 					w.(http.Flusher).Flush()
 					cut()
 				}
@@ -189,10 +189,12 @@ func TestBarCutStreams(t *testing.T) {
 			body := []string{streamBody("x"), strings.Replace(chatBody("x"), "{", `{"stream":true,`, 1)}[rng.IntN(2)]
 			events := wholeStreams[path]
 			size := len(strings.Join(events[:len(events)-1], "")) + len("event: ") // not the marker itself
+			at := rng.IntN(size)
 			if kind == "whole" {
-				size = len(helloBody)
+				// Half of them are so large that a part has been passed on.
+				at = []int{rng.IntN(len(helloBody)), maxWhole + 1 + rng.IntN(len(largeAnswer)-maxWhole-1)}[rng.IntN(2)]
 			}
-			results[i] = f.do(f.request(t.Context(), "POST", path, body, "X-Kind", kind, "X-Cut", strconv.Itoa(rng.IntN(size)),
+			results[i] = f.do(f.request(t.Context(), "POST", path, body, "X-Kind", kind, "X-Cut", strconv.Itoa(at),
 				"X-Session-Id", fmt.Sprint("s", i)))
 		})
 		refused := 0

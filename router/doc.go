@@ -7,7 +7,7 @@
 //	keys.go        who may ask at all; the rest of that is in gate/
 //	routes.go      the closed list of methods and paths; local answers
 //	models.go      which model a name means
-//	mends.go       what is changed in a body for an engine, and why
+//	mends.go       what is changed in a body for an engine or a client, and why
 //	exchange.go    one request from here to its last byte, step by step; its
 //	               body is read once, into a payload/
 //	deployment.go  the critical section: choice and reservation under one lock
@@ -35,8 +35,9 @@
 // # What a client can rely on
 //
 // Until the first byte of an answer has been sent, a replica's death costs it
-// nothing but time: the request is tried on another one. After that it sees
-// the truth: an error event in the API's own form where one can still be read,
+// nothing but time: the request is tried on another one. An unstreamed answer
+// is sent once it is complete, or holds more than 1 MiB. After that it sees the
+// truth: an error event in the API's own form where one can still be read,
 // then a broken connection, never a finish that the engine did not write.
 //
 // # Waiting

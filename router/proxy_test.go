@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -152,28 +154,103 @@ func TestTruthAfterTheFirstByte(t *testing.T) {
 	}
 }
 
-func TestCutUnstreamedAnswerDoesNotLookComplete(t *testing.T) {
-	for name, length := range map[string]string{"with length": "200", "chunked": ""} {
+// An unstreamed answer that breaks off in its middle is no answer: the request
+// is asked once more, elsewhere, and nobody sees the piece that came.
+func TestCutUnstreamedAnswerComesFromElsewhere(t *testing.T) {
+	for name, length := range map[string]string{"with length": strconv.Itoa(len(helloBody)), "chunked": ""} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				f := newFixture(t, setup{engines: 2})
-				f.every(func(*engine) http.HandlerFunc {
+				f := newFixture(t, setup{engines: 3})
+				var broken atomic.Pointer[engine] // the first that is asked breaks off
+				began := time.Now()
+				f.every(func(e *engine) http.HandlerFunc {
 					return func(w http.ResponseWriter, _ *http.Request) {
 						w.Header().Set("Content-Type", "application/json")
 						if length != "" {
 							w.Header().Set("Content-Length", length)
 						}
-						_, _ = io.WriteString(w, helloBody[:50])
-						w.(http.Flusher).Flush()
-						cut()
+						elapse(time.Second)
+						if broken.CompareAndSwap(nil, e) {
+							_, _ = io.WriteString(w, helloBody[:50])
+							w.(http.Flusher).Flush()
+							elapse(time.Second)
+							cut()
+						}
+						_, _ = io.WriteString(w, helloBody)
 					}
 				})
-				r := f.post("/v1/chat/completions", chatBody("x"))
-				if r.err == nil {
-					t.Fatalf("a cut answer was read to a clean end: %q", r.body)
+				r := f.post("/v1/chat/completions", chatBody("x"), "X-Session-Id", "s")
+				if r.status != 200 || r.body != helloBody || r.err != nil {
+					t.Fatalf("got %d %q %v", r.status, r.body, r.err)
+				}
+				asked := 0
+				for _, e := range f.engines {
+					asked += len(e.requests())
+				}
+				if asked != 2 || r.header.Get("X-Warden-Replica") == string(broken.Load().id) {
+					t.Errorf("asked %d times, served by %q, broken is %q", asked, r.header.Get("X-Warden-Replica"), broken.Load().id)
+				}
+				if got, want := f.noted(&f.failures), fmt.Sprintf("[%s/1]", broken.Load().id); fmt.Sprint(got) != want {
+					t.Errorf("failures reported: %v, want %s", got, want)
+				}
+				soon()
+				rec := f.finished()
+				if len(rec) != 1 || rec[0].Attempts != 2 || rec[0].Failed || rec[0].Usage.CachedTokens != 80 || rec[0].FirstToken.Sub(began) != 3*time.Second {
+					t.Errorf("records: %+v", rec)
+				}
+				if m := f.router.Snapshot(0).Models[0]; m.Retried != 1 || m.Errors != 0 {
+					t.Errorf("retried %d, errors %d", m.Retried, m.Errors)
+				}
+			})
+		})
+	}
+}
+
+// largeAnswer is too large to be held until it is complete.
+var largeAnswer = strings.TrimSuffix(helloBody, "}") + `,"pad":"` + strings.Repeat("x", maxWhole+64<<10) + `"}`
+
+// What is too large to hold is passed on as it comes, and once something has
+// been, a cut answer does not look complete, nor is it asked for again.
+func TestLargeUnstreamedAnswer(t *testing.T) {
+	for name, breaks := range map[string]bool{"complete": false, "cut": true} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				f := newFixture(t, setup{engines: 2})
+				const late = 10
+				read := make(chan struct{})
+				f.every(func(*engine) http.HandlerFunc {
+					return func(w http.ResponseWriter, _ *http.Request) {
+						w.Header().Set("Content-Type", "application/json")
+						w.Header().Set("Content-Length", strconv.Itoa(len(largeAnswer)))
+						_, _ = io.WriteString(w, largeAnswer[:len(largeAnswer)-late])
+						w.(http.Flusher).Flush()
+						<-read // the client has most of it before the engine is done
+						if breaks {
+							cut()
+						}
+						_, _ = io.WriteString(w, largeAnswer[len(largeAnswer)-late:])
+					}
+				})
+				resp, err := f.client.Do(f.request(t.Context(), "POST", "/v1/embeddings", chatBody("x")))
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer resp.Body.Close()
+				begin := make([]byte, maxWhole)
+				if _, err := io.ReadFull(resp.Body, begin); err != nil {
+					t.Fatal(err)
+				}
+				close(read)
+				rest, err := io.ReadAll(resp.Body)
+				if got := string(begin) + string(rest); breaks != (err != nil) || !strings.HasPrefix(largeAnswer, got) || !breaks && got != largeAnswer {
+					t.Errorf("%d bytes of %d, then %v", len(got), len(largeAnswer), err)
 				}
 				if n := len(f.engines[0].requests()) + len(f.engines[1].requests()); n != 1 {
-					t.Errorf("%d engines were asked after the first byte", n)
+					t.Errorf("%d engines were asked", n)
+				}
+				soon()
+				if rec := f.finished(); len(rec) != 1 || rec[0].Failed != breaks {
+					t.Errorf("records: %+v", rec)
 				}
 			})
 		})
@@ -244,6 +321,10 @@ func TestDisconnectCancelsTheEngine(t *testing.T) {
 		{"stream", streamBody("x"), func(w http.ResponseWriter) { stream(w).send(chunk("hi")) }, nil},
 		{"stream before the first token", streamBody("x"), func(w http.ResponseWriter) { stream(w) }, nil},
 		{"unstreamed", chatBody("x"), func(http.ResponseWriter) {}, nil},
+		{"unstreamed, half of it", chatBody("x"), func(w http.ResponseWriter) {
+			_, _ = io.WriteString(w, helloBody[:50])
+			w.(http.Flusher).Flush()
+		}, nil},
 		{"packed", zipped(t, chatBody("x")), func(http.ResponseWriter) {}, []string{"Content-Encoding", "gzip"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

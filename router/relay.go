@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/lm-warden/warden/router/dialect"
@@ -16,12 +17,13 @@ import (
 // speed of long answers.
 const pieceSize = 8 << 10
 
-// maxMeasured bounds how much of an unstreamed answer is kept to read its
-// usage; the longest answers of text are a tenth of it.
-const maxMeasured = 1 << 20
+// maxWhole bounds how much of an unstreamed answer is held back until it is
+// complete. The longest answers of text are a tenth of it; what is larger
+// (embeddings of many texts, token ids) is passed on unread as it comes.
+const maxWhole = 1 << 20
 
-// relay copies an answer with a good status to the client, every piece as soon
-// as it has come. again is as for attempt.
+// relay copies an answer with a good status to the client: a stream piece by
+// piece, each as soon as it has come. again is as for attempt.
 func (x *exchange) relay(p place, resp *http.Response) (again bool) {
 	if isEventStream(resp) {
 		return x.relayStream(p, resp)
@@ -82,32 +84,57 @@ func (x *exchange) streamOver(p place, resp *http.Response, stream *dialect.Stre
 	return x.broken(p, err)
 }
 
-// relayWhole copies an unstreamed answer and reads its usage.
+// relayWhole copies an unstreamed answer. Nothing of it is sent before it is
+// complete: a client can do nothing with a part, and until then the request can
+// still move to another replica.
 func (x *exchange) relayWhole(p place, resp *http.Response) (again bool) {
 	whole := x.router.buffers.Get()
 	defer x.router.buffers.Put(whole)
 	buffer := x.router.pieces.Get().(*[]byte)
 	defer x.router.pieces.Put(buffer)
-	for {
+	for whole.Len() <= maxWhole {
 		n, err := resp.Body.Read(*buffer)
+		whole.Write((*buffer)[:n])
 		if n > 0 {
 			p.up.touch(time.Now())
-			x.firstToken()
 		}
-		if x.api.Generates() && whole.Len() <= maxMeasured {
-			whole.Write((*buffer)[:n])
-		}
-		x.send(resp, (*buffer)[:n], false)
-		switch {
-		case errors.Is(err, io.EOF):
-			if !x.committed {
-				x.commit(resp, false)
-			}
-			if whole.Len() <= maxMeasured {
-				x.record.Measured(x.api.ReadAnswer(whole.Bytes()))
-			}
+		if errors.Is(err, io.EOF) {
+			x.sendWhole(resp, whole.Bytes())
 			return false
-		case err != nil:
+		}
+		if err != nil {
+			return x.broken(p, err)
+		}
+	}
+	x.firstToken()
+	x.send(resp, whole.Bytes(), false)
+	return x.relayRest(p, resp, *buffer)
+}
+
+// sendWhole sends a complete answer and reads its usage.
+func (x *exchange) sendWhole(resp *http.Response, body []byte) {
+	x.record.Measured(x.api.ReadAnswer(body))
+	resp.Header.Set("Content-Length", strconv.Itoa(len(body)))
+	if len(body) == 0 {
+		x.commit(resp, false)
+		return
+	}
+	x.firstToken()
+	x.send(resp, body, false)
+}
+
+// relayRest copies what follows of an answer that is too large to hold.
+func (x *exchange) relayRest(p place, resp *http.Response, buffer []byte) (again bool) {
+	for {
+		n, err := resp.Body.Read(buffer)
+		if n > 0 {
+			p.up.touch(time.Now())
+		}
+		x.send(resp, buffer[:n], false)
+		if errors.Is(err, io.EOF) {
+			return false
+		}
+		if err != nil {
 			return x.broken(p, err)
 		}
 	}
