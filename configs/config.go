@@ -113,10 +113,15 @@ type Model struct {
 	// ExactStreams never asks the engine for the usage figures that a client
 	// did not ask for: its streams pass byte for byte, unmeasured.
 	ExactStreams bool `mapstructure:"exact_streams"`
-	// ExactErrors passes the engine's refusal of a too long prompt on to
-	// Anthropic clients in the engine's own words. By default it is put into
-	// words that make them compact their history.
+	// ExactErrors passes the engine's refusal of a too long prompt on in the
+	// engine's own words. By default it gets the words (/v1/messages) or the
+	// error code (OpenAI's paths) that make clients compact their history.
 	ExactErrors bool `mapstructure:"exact_errors"`
+	// ExactUsage passes the token counts of /v1/messages answers on as the
+	// engine states them. By default an input_tokens of 0 beside cached tokens
+	// becomes 1 and they one less: Claude Code takes 0 for not stated, counts the
+	// cached tokens twice and compacts too early.
+	ExactUsage bool `mapstructure:"exact_usage"`
 	// SystemTurns says what becomes of system messages inside a /v1/messages
 	// history, which engines hoist to the front and then read the whole history
 	// anew: fold makes them user messages, reject_once refuses the first such

@@ -104,8 +104,8 @@ func (x *exchange) pass(a *answer) {
 		start := bytes.ToValidUTF8(body[:1024], nil)
 		body = x.api.ErrorBody(dialect.Error{Status: a.status, Message: string(start) + " ... (shortened by warden)"}, x.requestID)
 	}
-	if x.api == dialect.Messages && a.status == http.StatusBadRequest && !x.turn.d.modelNow().ExactErrors {
-		if reworded, ok := dialect.AnthropicOverflow(body, x.turn.estimate, x.requestID); ok {
+	if a.status == http.StatusBadRequest && !x.turn.d.modelNow().ExactErrors {
+		if reworded, ok := x.api.Overflow(body, x.turn.estimate, x.requestID); ok {
 			body = reworded
 		}
 	}

@@ -9,6 +9,12 @@ import (
 	"github.com/lm-warden/warden/router/mends"
 )
 
+// mendsUsage decides whether the token counts of an answer are mended.
+func (x *exchange) mendsUsage(stream bool) bool {
+	model := x.turn.d.modelNow()
+	return x.api == dialect.Messages && !model.ExactUsage && !(stream && model.ExactStreams)
+}
+
 // mend decides on the few changes to the body that an engine needs. Everything
 // else in it stays as it came.
 func (x *exchange) mend(d *deployment, model *Model, rename bool) (identity.Edit, *refusal) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -155,6 +156,107 @@ func TestTemplateThatWantsAlternatingRoles(t *testing.T) {
 			t.Errorf("events: %s", events)
 		}
 	})
+}
+
+// A prompt that is wholly cached still has a token that is not, for clients
+// only: what warden counts is what the engine said.
+func TestUsageIsMended(t *testing.T) {
+	whole := `{"id":"msg_1","type":"message","content":[{"type":"text","text":"hi"}],"stop_reason":"end_turn","usage":{"input_tokens":0,"output_tokens":3,"cache_creation_input_tokens":0,"cache_read_input_tokens":1000}}`
+	streamed := "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":1000,\"output_tokens\":0}}}\n\n" +
+		"event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"}," + whole[strings.Index(whole, `"usage"`):] + "\n\n" +
+		"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"
+	mended := strings.NewReplacer(`"usage":{"input_tokens":0`, `"usage":{"input_tokens":1`, `"cache_read_input_tokens":1000`, `"cache_read_input_tokens":999`)
+	for _, c := range []struct {
+		name                string
+		model               Model
+		path                string
+		mendsStream, mended bool
+	}{
+		{"by default", Model{}, "/v1/messages", true, true},
+		{"switched off", Model{ExactUsage: true}, "/v1/messages", false, false},
+		{"exact streams", Model{ExactStreams: true}, "/v1/messages", false, true},
+		{"another API", Model{}, "/v1/chat/completions", false, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				c.model.Alias = testModel
+				f := newFixture(t, setup{engines: 1, model: c.model})
+				f.engine("r0").set(func(w http.ResponseWriter, req *http.Request) {
+					got := f.engine("r0").requests()
+					if strings.Contains(got[len(got)-1].body, `"stream":true`) {
+						stream(w).send(streamed)
+						return
+					}
+					w.Header().Set("Content-Type", "application/json")
+					w.Header().Set("Content-Length", strconv.Itoa(len(whole)))
+					_, _ = io.WriteString(w, whole)
+				})
+				for _, a := range []struct {
+					ask, sent string
+					mends     bool
+				}{{chatBody("x"), whole, c.mended}, {streamBody("x"), streamed, c.mendsStream}} {
+					want := a.sent
+					if a.mends {
+						want = mended.Replace(want)
+					}
+					r := f.post(c.path, a.ask)
+					if body, _, _ := strings.Cut(r.body, "data: {\"error\""); body != want { // a chat stream has another end
+						t.Errorf("got %s %v\nwant %s", r.body, r.err, want)
+					}
+				}
+				soon()
+				if c.path != "/v1/messages" {
+					return
+				}
+				for _, rec := range f.finished() {
+					if rec.Usage.PromptTokens != 1000 || rec.Usage.CachedTokens != 1000 {
+						t.Errorf("measured %+v", rec.Usage)
+					}
+				}
+				if tokens := f.router.Snapshot(0).Models[0].Replicas[0].Tokens; tokens.CachedTotal != 2000 || tokens.ComputedTotal != 0 {
+					t.Errorf("tokens: %+v", tokens)
+				}
+			})
+		})
+	}
+}
+
+// Codex and others know a conversation that is too long by OpenAI's code.
+func TestOverflowHasOpenAICode(t *testing.T) {
+	const refusal = `{"error":{"message":"This model's maximum context length is 16384 tokens. However, your prompt contains at least 16385 input tokens, which exceeds this limit even without any output tokens.","type":"BadRequestError","param":"input_tokens","code":400}}`
+	reworded := strings.NewReplacer(`"BadRequestError"`, `"invalid_request_error"`, "400", `"context_length_exceeded"`).Replace(refusal)
+	for _, c := range []struct {
+		path   string
+		status int
+		exact  bool
+		want   string
+	}{
+		{"/v1/responses", 400, false, reworded},
+		{"/v1/chat/completions", 400, false, reworded},
+		{"/v1/completions", 400, false, reworded},
+		{"/v1/responses", 400, true, refusal},
+		{"/v1/responses", 422, false, refusal},
+		{"/v1/embeddings", 400, false, refusal},
+	} {
+		t.Run(fmt.Sprint(c.path, c.status, c.exact), func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				f := newFixture(t, setup{engines: 2, model: Model{Alias: testModel, ExactErrors: c.exact}})
+				f.every(func(*engine) http.HandlerFunc {
+					return func(w http.ResponseWriter, _ *http.Request) {
+						w.Header().Set("Content-Type", "application/json")
+						w.WriteHeader(c.status)
+						_, _ = io.WriteString(w, refusal)
+					}
+				})
+				if r := f.post(c.path, chatBody("x")); r.status != c.status || r.body != c.want || r.err != nil {
+					t.Errorf("%d %s %v\nwant %s", r.status, r.body, r.err, c.want)
+				}
+				if n := len(f.engines[0].requests()) + len(f.engines[1].requests()); n != 1 {
+					t.Errorf("asked %d times", n)
+				}
+			})
+		})
+	}
 }
 
 func TestUnknownSystemTurnsPolicy(t *testing.T) {

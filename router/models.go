@@ -26,9 +26,12 @@ type Model struct {
 	// ExactStreams never asks an engine for the usage chunk that a client did
 	// not ask for; OpenAI streams without it are then not measured.
 	ExactStreams bool
-	// ExactErrors passes an engine's refusal of a too long prompt on to
-	// Anthropic clients in the engine's words, which they cannot act on.
+	// ExactErrors passes an engine's refusal of a too long prompt on in the
+	// engine's words, on which clients cannot act.
 	ExactErrors bool
+	// ExactUsage passes token counts on to Anthropic clients as an engine states
+	// them: see dialect.MendUsage. With ExactStreams those of streams are anyhow.
+	ExactUsage bool
 	// SystemTurns says what becomes of system messages inside a history.
 	SystemTurns mends.SystemTurns
 }

@@ -35,7 +35,7 @@ func (x *exchange) relay(p place, resp *http.Response) (again bool) {
 // has come: vLLM sends its headers long before the first token, and until
 // something was sent the request can still move to another replica.
 func (x *exchange) relayStream(p place, resp *http.Response) (again bool) {
-	stream := dialect.NewStream(x.api, x.edit.IncludeUsage)
+	stream := dialect.NewStream(x.api, dialect.Edits{HideUsage: x.edit.IncludeUsage, MendUsage: x.mendsUsage(true)})
 	defer func() { x.record.Measured(stream.Summary) }()
 	buffer := x.router.pieces.Get().(*[]byte)
 	defer x.router.pieces.Put(buffer)
@@ -114,6 +114,9 @@ func (x *exchange) relayWhole(p place, resp *http.Response) (again bool) {
 // sendWhole sends a complete answer and reads its usage.
 func (x *exchange) sendWhole(resp *http.Response, body []byte) {
 	x.record.Measured(x.api.ReadAnswer(body))
+	if x.mendsUsage(false) {
+		body, _ = dialect.MendUsage(body)
+	}
 	resp.Header.Set("Content-Length", strconv.Itoa(len(body)))
 	if len(body) == 0 {
 		x.commit(resp, false)

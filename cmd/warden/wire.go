@@ -41,7 +41,7 @@ func (d *daemon) newRouter() (*router.Router, error) {
 	for _, m := range d.models {
 		models = append(models, router.Model{
 			Alias: m.Alias, Repo: m.Repo, OwnedBy: ownedBy(m),
-			ExactStreams: m.ExactStreams, ExactErrors: m.ExactErrors,
+			ExactStreams: m.ExactStreams, ExactErrors: m.ExactErrors, ExactUsage: m.ExactUsage,
 			SystemTurns: mends.SystemTurns(m.SystemTurns),
 			Placement: placement.Config{
 				Policy: m.Affinity, SpillLimit: m.spill, SessionTTL: d.cfg.SessionTTL,

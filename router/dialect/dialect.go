@@ -3,9 +3,10 @@
 // messages. It knows their error shapes, where an answer states its tokens,
 // what ends a stream, and nothing of replicas or connections.
 //
-// Read errors.go (what a client is told), usage.go (what an answer says about
-// itself) and stream.go (the same for an event stream, in pieces as they
-// arrive). Everything is a pure function of bytes; Stream holds bounded memory
+// Read errors.go (what a client is told), overflow.go (an engine's refusal in
+// words that clients act on), usage.go (what an answer says about itself),
+// mend.go (a figure in it that misleads) and stream.go (both for an event
+// stream, in pieces as they arrive). Everything is a pure function of bytes; Stream holds bounded memory
 // whatever an engine sends.
 package dialect
 

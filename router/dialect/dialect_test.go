@@ -1,12 +1,10 @@
 package dialect
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/tidwall/gjson"
 )
 
 func TestReadAnswer(t *testing.T) {
@@ -71,40 +69,13 @@ func TestErrorBodies(t *testing.T) {
 func TestErrorEventsAreFailures(t *testing.T) {
 	for _, api := range []API{Chat, Completions, Responses, Messages} {
 		event := api.ErrorEvent(Error{Status: 502, Message: "replica r0 died"}, "r1")
-		s := NewStream(api, false)
+		s := NewStream(api, Edits{})
 		s.Feed(event)
 		if !s.Failed {
 			t.Errorf("%d: %q is not read as a failure", api, event)
 		}
 		if strings.Contains(string(event), "[DONE]") || strings.Contains(string(event), "stop") {
 			t.Errorf("%d: %q looks like a finish", api, event)
-		}
-	}
-}
-
-func TestAnthropicOverflow(t *testing.T) {
-	for _, c := range []struct{ message, want string }{
-		{"This model's maximum context length is 40960 tokens. However, you requested 32000 output tokens and your prompt contains at least 21000 input tokens, for a total of at least 53000 tokens. Please reduce the length of the input prompt or the number of requested output tokens. (parameter=input_tokens, value=21000)",
-			"input length and `max_tokens` exceed context limit: 21000 + 32000 > 40960, decrease input length or `max_tokens` and try again"},
-		{"This model's maximum context length is 40960 tokens. However, you requested 0 output tokens and your prompt contains at least 40961 input tokens, for a total of at least 40961 tokens.",
-			"prompt is too long: 40961 tokens > 40960 maximum"},
-		{"This model's maximum context length is 16384 tokens. However, your prompt contains at least 16385 input tokens, which exceeds this limit even without any output tokens. Please reduce the length of the input prompt.",
-			"prompt is too long: 16385 tokens > 16384 maximum"},
-		{"'max_tokens' or 'max_completion_tokens' is too large: 32000. This model's maximum context length is 40960 tokens and your request has 21000 input tokens (32000 > 40960 - 21000).",
-			"input length and `max_tokens` exceed context limit: 21000 + 32000 > 40960, decrease input length or `max_tokens` and try again"},
-		{"max_tokens=64000 cannot be greater than max_model_len=40960. Please request fewer output tokens. (parameter=max_tokens, value=64000)",
-			"input length and `max_tokens` exceed context limit: 20480 + 64000 > 40960, decrease input length or `max_tokens` and try again"},
-		{"max_completion_tokens=64000 cannot be greater than max_model_len=50000.",
-			"input length and `max_tokens` exceed context limit: 21000 + 64000 > 50000, decrease input length or `max_tokens` and try again"},
-		{"max_tokens must be at least 1, got 0.", ""},
-	} {
-		body, err := json.Marshal(map[string]any{"type": "error", "error": map[string]any{"type": "BadRequestError", "message": c.message}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, ok := AnthropicOverflow(body, 21000, "r1")
-		if ok != (c.want != "") || gjson.GetBytes(got, "error.message").Str != c.want {
-			t.Errorf("%q\nbecame %q\nwant   %q", c.message, got, c.want)
 		}
 	}
 }

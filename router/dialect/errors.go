@@ -4,10 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http"
-	"regexp"
-	"strconv"
-
-	"github.com/tidwall/gjson"
 )
 
 // Error is a refusal or failure in warden's own words.
@@ -140,65 +136,4 @@ func EngineDead(text []byte) bool {
 // template that wants user and assistant in turns (Gemma, Mistral, Llama 2).
 func RolesMustAlternate(text []byte) bool {
 	return bytes.Contains(text, []byte("roles must alternate"))
-}
-
-// The wordings of vLLM's refusals of a prompt that does not fit: up to 0.31
-// prompt plus max_tokens, from 0.32 the prompt alone (max_tokens is clamped);
-// before 0.11 in other words. max_tokens above the context's length is refused
-// before the prompt is counted.
-var (
-	sumTooLong = regexp.MustCompile(
-		`maximum context length is (\d+) tokens\. However, you requested (\d+) output tokens and your prompt contains (?:at least )?(\d+) input tokens`)
-	promptTooLong = regexp.MustCompile(
-		`maximum context length is (\d+) tokens\. However, your prompt contains (?:at least )?(\d+) input tokens`)
-	outputTooLong = regexp.MustCompile(
-		`is too large: (\d+)\. This model's maximum context length is (\d+) tokens and your request has (\d+) input tokens`)
-	outputAlone = regexp.MustCompile(
-		`max(?:_completion)?_tokens=(\d+) cannot be greater than max_model_len=(\d+)`)
-)
-
-// AnthropicOverflow rewords vLLM's refusal of a request that does not fit as
-// Anthropic words it, because Claude Code recovers by itself from that text (it
-// lowers max_tokens to what is left, or compacts) and gives up on vLLM's.
-// prompt is an estimate of the prompt's tokens, for the one refusal that does
-// not state them. ok is false, and the body is to be passed on as it is, when
-// body is no such refusal.
-func AnthropicOverflow(body []byte, prompt int, requestID string) (reworded []byte, ok bool) {
-	text := overflowText(gjson.GetBytes(body, "error.message").Str, prompt)
-	if text == "" {
-		return nil, false
-	}
-	return Messages.ErrorBody(Error{Status: http.StatusBadRequest, Message: text}, requestID), true
-}
-
-func overflowText(message string, prompt int) string {
-	if m := sumTooLong.FindStringSubmatch(message); m != nil {
-		if m[2] == "0" {
-			return promptOverflow(m[3], m[1])
-		}
-		return sumOverflow(m[3], m[2], m[1])
-	}
-	if m := promptTooLong.FindStringSubmatch(message); m != nil {
-		return promptOverflow(m[2], m[1])
-	}
-	if m := outputTooLong.FindStringSubmatch(message); m != nil {
-		return sumOverflow(m[3], m[1], m[2])
-	}
-	if m := outputAlone.FindStringSubmatch(message); m != nil {
-		// At most half of the context, so that the client has room to try
-		// again: the engine's next word is exact.
-		if limit, err := strconv.Atoi(m[2]); err == nil {
-			return sumOverflow(strconv.Itoa(min(prompt, limit/2)), m[1], m[2])
-		}
-	}
-	return ""
-}
-
-func sumOverflow(prompt, output, limit string) string {
-	return "input length and `max_tokens` exceed context limit: " + prompt + " + " + output + " > " + limit +
-		", decrease input length or `max_tokens` and try again"
-}
-
-func promptOverflow(prompt, limit string) string {
-	return "prompt is too long: " + prompt + " tokens > " + limit + " maximum"
 }

@@ -18,29 +18,40 @@ const (
 // Stream reads an event stream in pieces as they arrive, at whatever byte they
 // are cut, and says what may go to the client.
 //
-// It normally passes every piece on untouched. When warden itself asked for
-// the usage chunk (stream_options.include_usage), it takes that one event out
-// again, so that the client sees the stream it would have seen without us.
+// It normally passes every piece on untouched. With Edits it passes on whole
+// events, and all but those that are named there untouched.
 //
 // Lines may end in \n or \r\n, as all engines write them; a lone \r is part of
 // its line.
 type Stream struct {
 	Summary
-	api  API
-	hide bool // take the usage chunk out
+	api   API
+	edits Edits
 
 	partial   []byte // the bytes so far of an event that has not ended
 	oversize  bool   // that event is too large to keep: pass on, do not read
 	inLine    bool   // the current line has bytes other than a closing \r
 	cr        bool   // the current line is just "\r" so far
-	withheld  []byte // hide: the finishing chunk, until the usage chunk is seen
+	withheld  []byte // HideUsage: the finishing chunk, until the usage chunk is seen
 	out       []byte
 	delivered bool // something of the unfinished event has been passed on
 }
 
-// NewStream reads a stream of api. hideUsage takes the usage chunk out.
-func NewStream(api API, hideUsage bool) *Stream {
-	return &Stream{Summary: Summary{Usage: unmeasured}, api: api, hide: hideUsage}
+// Edits are what is changed in a stream.
+type Edits struct {
+	// HideUsage takes the usage chunk out of a stream of OpenAI's: warden itself
+	// asked for it (stream_options.include_usage), and the client shall see the
+	// stream that it would have seen without us.
+	HideUsage bool
+	// MendUsage is the function of that name, for a stream of Anthropic's.
+	MendUsage bool
+}
+
+func (e Edits) any() bool { return e != Edits{} }
+
+// NewStream reads a stream of api.
+func NewStream(api API, edits Edits) *Stream {
+	return &Stream{Summary: Summary{Usage: unmeasured}, api: api, edits: edits}
 }
 
 // Feed takes the next piece and returns the bytes to pass on, valid until the
@@ -58,7 +69,7 @@ func (s *Stream) Feed(piece []byte) (out []byte, progress bool) {
 		progress = s.event(rest[:end]) || progress
 		rest = rest[end:]
 	}
-	if s.hide {
+	if s.edits.any() {
 		return s.out, progress
 	}
 	return piece, progress
@@ -68,7 +79,7 @@ func (s *Stream) Feed(piece []byte) (out []byte, progress bool) {
 func (s *Stream) Close() []byte {
 	s.out = append(append(s.out[:0], s.withheld...), s.partial...)
 	s.withheld, s.partial = nil, nil
-	if s.hide {
+	if s.edits.any() {
 		return s.out
 	}
 	return nil
@@ -114,7 +125,7 @@ func (s *Stream) continueLine(part []byte) {
 func (s *Stream) keep(part []byte) {
 	if !s.oversize && len(s.partial)+len(part) <= s.limit() {
 		s.partial = append(s.partial, part...)
-		s.delivered = !s.hide
+		s.delivered = !s.edits.any()
 		return
 	}
 	s.release(part)
@@ -123,7 +134,7 @@ func (s *Stream) keep(part []byte) {
 
 // release passes an oversized event on, as far as it has come.
 func (s *Stream) release(part []byte) {
-	if s.hide {
+	if s.edits.any() {
 		s.flushWithheld()
 		s.out = append(append(s.out, s.partial...), part...)
 	}
@@ -132,7 +143,7 @@ func (s *Stream) release(part []byte) {
 }
 
 func (s *Stream) limit() int {
-	if s.hide {
+	if s.edits.any() {
 		return maxHeldEvent
 	}
 	return maxEvent
@@ -154,8 +165,11 @@ func (s *Stream) event(tail []byte) (progress bool) {
 	if data != nil {
 		s.observe(s.api, data)
 	}
-	if s.hide {
+	switch {
+	case s.edits.HideUsage:
 		s.pass(event, data)
+	case s.edits.MendUsage:
+		s.out = append(s.out, mendEvent(event, data)...)
 	}
 	s.partial, s.delivered = s.partial[:0], false
 	return data != nil

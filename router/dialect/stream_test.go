@@ -8,6 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+var hiding, mending = Edits{HideUsage: true}, Edits{MendUsage: true}
+
 // Streams in the form that vLLM 0.32 writes them.
 const (
 	chatUsageChunk = `data: {"id":"c1","object":"chat.completion.chunk","created":1,"choices":[],"model":"m","system_fingerprint":"fp_1","usage":{"prompt_tokens":2729,"total_tokens":2732,"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":2720}}}` + "\n\n"
@@ -36,8 +38,8 @@ const (
 		`data: {"response":{"id":"resp_9","status":"completed","output":[{"type":"function_call","name":"x"}],"usage":{"input_tokens":40,"input_tokens_details":{"cached_tokens":32},"output_tokens":7}},"sequence_number":2,"type":"response.completed"}` + "\n\n"
 )
 
-func feed(api API, hide bool, text string, size int) (string, *Stream) {
-	s := NewStream(api, hide)
+func feed(api API, edits Edits, text string, size int) (string, *Stream) {
+	s := NewStream(api, edits)
 	var out bytes.Buffer
 	for b := []byte(text); len(b) > 0; {
 		n := min(size, len(b))
@@ -89,7 +91,7 @@ func TestStreamSummaries(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, size := range []int{1, 3, 7, 64, 1 << 20} {
-				out, s := feed(c.api, false, c.text, size)
+				out, s := feed(c.api, Edits{}, c.text, size)
 				if diff := cmp.Diff(c.want, s.Summary); diff != "" {
 					t.Fatalf("pieces of %d bytes (-want +got):\n%s", size, diff)
 				}
@@ -107,7 +109,7 @@ func TestHiddenUsageLeavesNoTrace(t *testing.T) {
 	plain := chatHead + chatFinish + chatDone
 	usage := strings.Replace(chatUsageChunk, `"system_fingerprint":"fp_1",`, "", 1)
 	for size := 1; size < 700; size += 13 {
-		out, s := feed(Chat, true, chatHead+chatFinish+usage+chatDone, size)
+		out, s := feed(Chat, hiding, chatHead+chatFinish+usage+chatDone, size)
 		if out != plain {
 			t.Fatalf("pieces of %d bytes:\n%s\nwant\n%s", size, out, plain)
 		}
@@ -118,7 +120,7 @@ func TestHiddenUsageLeavesNoTrace(t *testing.T) {
 }
 
 func TestFingerprintReturnsToTheFinishingChunk(t *testing.T) {
-	out, _ := feed(Chat, true, chatHead+chatFinish+chatUsageChunk+chatDone, 1<<20)
+	out, _ := feed(Chat, hiding, chatHead+chatFinish+chatUsageChunk+chatDone, 1<<20)
 	finish := strings.Replace(chatFinish, `"finish_reason":"tool_calls"}]}`, `"finish_reason":"tool_calls"}],"system_fingerprint":"fp_1"}`, 1)
 	if want := chatHead + finish + chatDone; out != want {
 		t.Fatalf("got\n%s\nwant\n%s", out, want)
@@ -126,7 +128,7 @@ func TestFingerprintReturnsToTheFinishingChunk(t *testing.T) {
 }
 
 func TestHidingDelaysNothingButTheFinishingChunk(t *testing.T) {
-	s := NewStream(Chat, true)
+	s := NewStream(Chat, hiding)
 	for _, event := range strings.SplitAfter(chatHead, "\n\n") {
 		if out, _ := s.Feed([]byte(event)); string(out) != event {
 			t.Fatalf("%q was passed on as %q", event, out)
@@ -141,7 +143,7 @@ func TestHidingDelaysNothingButTheFinishingChunk(t *testing.T) {
 }
 
 func TestProgressIsDataNotComments(t *testing.T) {
-	s := NewStream(Chat, false)
+	s := NewStream(Chat, Edits{})
 	for _, c := range []struct {
 		piece string
 		want  bool
@@ -156,7 +158,7 @@ func TestProgressIsDataNotComments(t *testing.T) {
 }
 
 func TestMidEvent(t *testing.T) {
-	s := NewStream(Chat, false)
+	s := NewStream(Chat, Edits{})
 	for _, c := range []struct {
 		piece string
 		want  bool
@@ -166,7 +168,7 @@ func TestMidEvent(t *testing.T) {
 			t.Errorf("after %q: mid event %v, want %v", c.piece, s.MidEvent(), c.want)
 		}
 	}
-	hidden := NewStream(Chat, true)
+	hidden := NewStream(Chat, hiding)
 	if out, _ := hidden.Feed([]byte("data: {")); len(out) != 0 || hidden.MidEvent() {
 		t.Errorf("half an event was passed on while usage is hidden: %q", out)
 	}
@@ -175,7 +177,7 @@ func TestMidEvent(t *testing.T) {
 func TestOversizedEventsPassUnread(t *testing.T) {
 	big := `data: {"choices":[],"usage":{"prompt_tokens":1},"pad":"` + strings.Repeat("x", maxHeldEvent) + "\"}\n\n"
 	for _, size := range []int{1000, len(big) - 1, len(big)} {
-		out, s := feed(Chat, true, big+chatUsageChunk, size)
+		out, s := feed(Chat, hiding, big+chatUsageChunk, size)
 		if out != big {
 			t.Errorf("pieces of %d: the large event was not passed on as it is (%d of %d bytes)", size, len(out), len(big))
 		}
@@ -189,25 +191,27 @@ func TestOversizedEventsPassUnread(t *testing.T) {
 }
 
 func FuzzStream(f *testing.F) {
-	f.Add([]byte(chatHead+chatFinish+chatUsageChunk+chatDone), uint8(Chat), true, uint16(7))
-	f.Add([]byte(messagesStream), uint8(Messages), false, uint16(11))
-	f.Add([]byte(responsesStream), uint8(Responses), false, uint16(64))
-	f.Add([]byte("data:\r\n\r\n\r\r\n\n\ndata"), uint8(Completions), true, uint16(1))
-	f.Fuzz(func(t *testing.T, text []byte, api uint8, hide bool, size uint16) {
+	f.Add([]byte(chatHead+chatFinish+chatUsageChunk+chatDone), uint8(Chat), uint8(1), uint16(7))
+	f.Add([]byte(messagesStream), uint8(Messages), uint8(0), uint16(11))
+	f.Add([]byte(responsesStream), uint8(Responses), uint8(0), uint16(64))
+	f.Add([]byte(strings.Replace(messagesStream, `"input_tokens":9`, `"input_tokens":0`, 1)), uint8(Messages), uint8(2), uint16(11))
+	f.Add([]byte("data:\r\n\r\n\r\r\n\n\ndata"), uint8(Completions), uint8(1), uint16(1))
+	f.Fuzz(func(t *testing.T, text []byte, api uint8, edit uint8, size uint16) {
 		a := API(api % 7)
-		whole, w := feed(a, hide, string(text), len(text)+1)
-		cut, c := feed(a, hide, string(text), int(size)+1)
+		edits := []Edits{{}, hiding, mending}[edit%3]
+		whole, w := feed(a, edits, string(text), len(text)+1)
+		cut, c := feed(a, edits, string(text), int(size)+1)
 		if whole != cut {
 			t.Fatalf("cut into %d: %q, whole: %q", size+1, cut, whole)
 		}
 		if w.Summary != c.Summary {
 			t.Fatalf("cut into %d: %+v, whole: %+v", size+1, c.Summary, w.Summary)
 		}
-		if !hide && whole != string(text) {
+		if !edits.any() && whole != string(text) {
 			t.Fatal("an untouched stream was changed")
 		}
-		if hide && !bytes.Contains(text, []byte(`"usage"`)) && whole != string(text) {
-			t.Fatalf("nothing to hide, yet %q became %q", text, whole)
+		if !bytes.Contains(text, []byte(`"usage"`)) && whole != string(text) {
+			t.Fatalf("nothing to edit, yet %q became %q", text, whole)
 		}
 	})
 }
@@ -216,7 +220,7 @@ func BenchmarkChatChunk(b *testing.B) {
 	chunk := []byte(chatHead[strings.LastIndex(chatHead, "data: "):])
 	for _, hide := range []bool{false, true} {
 		b.Run(map[bool]string{false: "pass", true: "hide"}[hide], func(b *testing.B) {
-			s := NewStream(Chat, hide)
+			s := NewStream(Chat, Edits{HideUsage: hide})
 			b.ReportAllocs()
 			for range b.N {
 				s.Feed(chunk)

@@ -91,8 +91,8 @@ describe("Claude Code", { skip: claude.missing }, () => {
   // Claude Code keeps the input_tokens of message_start, the whole prompt, when
   // those of message_delta are 0, and adds the cached ones to them: it then
   // believes in a context twice as long and compacts. vLLM says 0 when a prompt
-  // ends with a block.
-  test("no stream ends with input_tokens 0", { todo: "warden passes vLLM's 0 on" }, async () => {
+  // ends with a block; warden makes it 1.
+  test("no stream ends with input_tokens 0", async () => {
     const longer = Array.from({ length: 16 }, (_, n) => "a ".repeat(64 + n)); // one of them ends with its block of 16
     for (const content of longer) {
       const body = JSON.stringify({ model, stream: true, max_tokens: 4, messages: [{ role: "user", content }] });

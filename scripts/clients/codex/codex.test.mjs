@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { desk, program } from "../lib/agent.mjs";
 import { cancelled, grouped, spread, stays, survives } from "../lib/claims.mjs";
-import { cachedTokens } from "../lib/recorder.mjs";
+import { cachedTokens, events } from "../lib/recorder.mjs";
 import { startDemo, until } from "../lib/warden.mjs";
 
 const target = { x64: "x86_64", arm64: "aarch64" }[process.arch];
@@ -75,9 +75,9 @@ describe("Codex", { skip: codex.missing, concurrency: true }, () => {
       stays(turns());
     });
 
-    // The first user turn of all threads is one description of the directory.
-    // router/identity takes it for common history until three have it.
-    test("two sub-agents run on two replicas", { todo: "the second inherits the first's replica" }, async () => {
+    // The first user turn of all threads is one description of the directory,
+    // which is no common history.
+    test("two sub-agents run on two replicas", async () => {
       const turns = newTurns();
       const agent = (n) => `[[tool:spawn_agent {"message":"part ${n} [[sim:words 200]]"}]]`;
       await d.run(`${agent(1)}+${agent(2)} [[tool:exec_command {"cmd":"sleep 1"}]] [[sim:say done]]`);
@@ -105,6 +105,8 @@ describe("Codex", { skip: codex.missing, concurrency: true }, () => {
       const end = await d.start(["a ".repeat(50_000)]).ended;
       assert.notEqual(end.code, 0);
       assert.deepEqual(turns().map((t) => t.status), [400]);
+      assert.equal(events(turns()[0])[0].error.code, "context_length_exceeded");
+      assert.match(end.out + end.err, /ran out of room in the model's context window/, JSON.stringify(end));
     });
   });
 });
