@@ -38,7 +38,6 @@ type session struct {
 	hosted   *holding   // believed copy in a host tier
 	resident *replica   // admission: whose resident set it is in
 	resIndex int        // place in that set
-	missed   bool       // admission: history was edited, expect less
 
 	// table links: newest first, in the active or the dormant list
 	prev, next *session
