@@ -1,0 +1,58 @@
+package main
+
+import (
+	"bufio"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Every name in the list that dashboards are checked against comes from a
+// running warden that has served; its engines' series are simulated.
+func TestMetricsOfARunningWarden(t *testing.T) {
+	w := start(t)
+	post := func(path, body string) {
+		resp, err := http.Post(w.url+path, "application/json", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+			t.Fatal(err)
+		}
+	}
+	post("/v1/chat/completions", `{"model":"m","stream":true,"max_tokens":4,"messages":[{"role":"user","content":"hello"}]}`)
+	resp, err := http.Get(w.url + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	types, engines := map[string]string{}, map[string]bool{}
+	lines := bufio.NewScanner(resp.Body)
+	for lines.Scan() {
+		if f := strings.Fields(lines.Text()); len(f) == 4 && f[1] == "TYPE" {
+			types[f[2]] = f[3]
+		}
+		if _, rest, ok := strings.Cut(lines.Text(), "vllm:num_requests_running{"); ok {
+			_, rest, _ = strings.Cut(rest, `replica="`)
+			id, _, _ := strings.Cut(rest, `"`)
+			engines[id] = true
+		}
+	}
+	if len(engines) != 4 {
+		t.Errorf("figures of the engines %v, want those of 4 replicas", engines)
+	}
+	golden, err := os.ReadFile(filepath.Join("..", "internal", "metrics", "testdata", "names.golden"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(golden)) {
+		// The simulated engine has no figures about floating point operations.
+		if f := strings.Fields(line); types[f[0]] != f[1] && !strings.HasPrefix(f[0], "vllm:estimated_") {
+			t.Errorf("%s is %q, want %s", f[0], types[f[0]], f[1])
+		}
+	}
+}
