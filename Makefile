@@ -9,6 +9,8 @@ LAZY := -ldflags=-extldflags=-Wl,-z,lazy
 
 BIN := bin/warden
 FUZZTIME ?= 30s
+SOAK ?= 20m
+ROUNDS ?= 10
 
 .PHONY: help
 help: ## this list
@@ -21,6 +23,14 @@ build: ## build bin/warden
 .PHONY: test
 test: ## all Go tests, race detector on, random order
 	go test -race -shuffle=on ./...
+
+.PHONY: figures
+figures: ## the figures of supervision (cmd/warden/figures_test.go), ROUNDS (default 10) times the usual rounds
+	go test -count=1 -timeout 3h -v -run TestFigure ./cmd/warden -rounds $(ROUNDS)
+
+.PHONY: soak
+soak: ## kills, upgrades, frozen engines and impatient clients for SOAK (default 20m)
+	go test -tags soak -count=1 -timeout 0 -v -run TestSoak ./cmd/warden -for $(SOAK)
 
 .PHONY: race
 race: ## the tests that start many goroutines, ten times over
@@ -56,6 +66,10 @@ test-prometheus: build ## alert rules and every query of the dashboard, a real P
 .PHONY: test-vllm
 test-vllm: build ## two real vLLM replicas on the CPU (installs about 6 GB once)
 	scripts/test-vllm.sh
+
+.PHONY: test-vllm-faults
+test-vllm-faults: build ## kill -9 of every process around real vLLM on the CPU, ROUNDS (default 10) rounds each
+	scripts/test-vllm-faults.sh $(ROUNDS)
 
 .PHONY: docs
 docs: build ## the manual pages, into man/

@@ -32,7 +32,7 @@ import (
 //	                                         supervisor: TestRealStartAbortedAtAnyMomentLeavesNothing, shim: tree_test.go
 //	 5 warden killed                         TestFigureWardenKilled
 //	 6 upgrade                               TestFigureUpgrade, TestUpgradeFailsNothing
-//	 7 hang behind a good /health, stalls    TestFigureHang, TestFigureStall; in full length and virtual time supervisor:
+//	 7 hang behind a good /health, stalls    TestFigureHang; in full length and virtual time supervisor:
 //	                                         TestHangBehindAGoodHealthIsFound, TestStallOfAMinuteRestartsNothing
 //	 8 crash loop                            TestFigureCrashLoop; supervisor: TestCrashLoopEndsParked; the bound of the
 //	                                         log shim: TestLogIsRotatedAndBounded
@@ -83,9 +83,9 @@ func (w *running) newClient() *client {
 
 // stream sends a streamed chat request; begin, where not nil, is called at the
 // first byte.
-func (c *client) stream(ctx context.Context, session, text string, maxTokens int, begin func()) call {
+func (c *client) stream(ctx context.Context, session, text string, maxTokens int, begin func()) (result call) {
 	body := fmt.Sprintf(`{"model":"qwen3-4b","stream":true,"max_tokens":%d,"ignore_eos":true,"messages":[{"role":"user","content":%q}]}`, maxTokens, text)
-	result := call{began: time.Now()}
+	result.began = time.Now()
 	defer func() { result.ended = time.Now() }()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url+"/v1/chat/completions", strings.NewReader(body))
 	if err != nil {
