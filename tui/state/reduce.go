@@ -3,6 +3,7 @@ package state
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lm-warden/warden/supervisor/control"
@@ -147,10 +148,24 @@ func (s State) told(m Told) State {
 		p = p.with(e)
 	}
 	if e := m.Message.Event; e != nil {
-		p = p.with(*e)
+		p = p.with(*e).moved(*e)
 	}
 	s.live = p
 	return s
+}
+
+// moved shows a change of state at once; the next status, within a second, brings the rest.
+func (p Picture) moved(e events.Event) Picture {
+	to := e.Fields["to"]
+	i := slices.IndexFunc(p.Status.Replicas, func(r control.Replica) bool { return r.ID == e.Replica })
+	if e.Kind != events.KindState || to == "" || i < 0 || !e.At.After(p.Status.Now) {
+		return p
+	}
+	p.Status.Replicas = slices.Clone(p.Status.Replicas)
+	r := &p.Status.Replicas[i]
+	r.State, r.Note, r.Since, r.Phase = cell.Clean(to), cell.Clean(e.Fields["note"]), e.At, nil
+	p.Findings = explain.Find(p.Status, p.History.Waits)
+	return p
 }
 
 // with adds an event once. A daemon that was started anew counts from 1 again: what it says is newer than its status
