@@ -9,12 +9,13 @@ LAZY := -ldflags=-extldflags=-Wl,-z,lazy
 
 BIN := bin/warden
 FUZZTIME ?= 30s
+LADDER ?= bin/ladder
 SOAK ?= 20m
 ROUNDS ?= 10
 
 .PHONY: help
 help: ## this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 20
 
 .PHONY: build
 build: ## build bin/warden
@@ -55,6 +56,11 @@ demo: ## simulated replicas, dashboard and load: no GPU, no vLLM
 bench: ## Go benchmarks of the decision and the scanners
 	go test -run '^$$' -bench . -benchmem ./router/... ./cmd/internal/...
 
+.PHONY: ladder
+ladder: ## all placement policies and rivals in virtual time (SIMULATED), takes minutes, into LADDER (default bin/ladder)
+	@mkdir -p $(LADDER)
+	go run ./cmd/ladder -out $(LADDER)
+
 .PHONY: test-clients
 test-clients: build ## real clients from npm (SDKs, Claude Code, Codex; ALL=1: opencode, Qwen Code too), simulated engines
 	scripts/test-clients.sh
@@ -66,6 +72,10 @@ test-prometheus: build ## alert rules and every query of the dashboard, a real P
 .PHONY: test-vllm
 test-vllm: build ## two real vLLM replicas on the CPU (installs about 6 GB once)
 	scripts/test-vllm.sh
+
+.PHONY: ladder-vllm
+ladder-vllm: build ## all policies and other routers on real vLLM (2 h; ARGS="-sessions 8,12 -rounds 1 -length 40s")
+	scripts/ladder-vllm.sh $(ARGS)
 
 .PHONY: test-vllm-faults
 test-vllm-faults: build ## kill -9 of every process around real vLLM on the CPU, ROUNDS (default 10) rounds each

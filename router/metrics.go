@@ -14,7 +14,7 @@ func (r *Router) Collect(to chan<- prometheus.Metric) {
 	r.metrics.Counted(to)
 	for _, d := range r.models.Load().deployments {
 		d.mu.Lock()
-		v, seen := d.placer.View(time.Now()), d.stats.sessionsSeen
+		v, seen := d.placer.ViewLatest(time.Now(), 0), d.stats.sessionsSeen
 		d.unlock()
 		r.metrics.Now(to, d.alias, v, seen)
 	}

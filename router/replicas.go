@@ -78,7 +78,7 @@ func (r *Router) Work(id ReplicaID) (held int, lastByte time.Time) {
 // returns the policy before and after. "" means the only model.
 func (r *Router) SetAffinity(model string, on bool) (before, after string, err error) {
 	err = r.change(model, func(d *deployment) {
-		before = d.placer.View(time.Now()).Policy
+		before = d.placer.ViewLatest(time.Now(), 0).Policy
 		after = placement.PolicyBalance
 		if on {
 			after = d.affine

@@ -2,7 +2,6 @@ package router
 
 import (
 	"maps"
-	"slices"
 	"time"
 
 	"github.com/lm-warden/warden/router/breaks"
@@ -113,7 +112,7 @@ func (r *Router) Snapshot(maxSessions int) Snapshot {
 func (d *deployment) snapshot(now time.Time, maxSessions int) (ModelSnapshot, window.Histogram) {
 	d.mu.Lock()
 	defer d.unlock()
-	v := d.placer.View(now)
+	v := d.placer.ViewLatest(now, max(maxSessions, 0))
 	m := ModelSnapshot{
 		Alias: d.alias, Repo: d.model.Repo, Names: d.model.names(),
 		Policy: v.Policy, Affinity: v.Policy != placement.PolicyBalance, SpillLimit: d.model.Placement.SpillLimit,
@@ -138,8 +137,7 @@ func (d *deployment) snapshot(now time.Time, maxSessions int) (ModelSnapshot, wi
 	for _, q := range v.Queue {
 		m.Queue = append(m.Queue, QueuedTurn{Session: displayID(q.Key), Position: q.Position, Why: q.Why, Since: q.Since})
 	}
-	slices.SortStableFunc(v.Sessions, func(a, b placement.SessionView) int { return b.LastSeen.Compare(a.LastSeen) })
-	for _, s := range v.Sessions[:min(len(v.Sessions), max(maxSessions, 0))] {
+	for _, s := range v.Sessions {
 		m.Sessions = append(m.Sessions, d.sessionSnapshot(s))
 	}
 	return m, ttft

@@ -319,7 +319,7 @@ func TestDrainAndRestart(t *testing.T) {
 		held.Store(2)
 		must(f.s.Restart("r0", 2*time.Minute))
 		f.sleep(30 * time.Second)
-		if r := f.replica(0); r.State != Draining || r.Deadline.Sub(time.Now()) != 90*time.Second {
+		if r := f.replica(0); r.State != Draining || time.Until(r.Deadline) != 90*time.Second {
 			t.Errorf("%s while it holds requests, %s left", r.State, time.Until(r.Deadline))
 		}
 		held.Store(0)

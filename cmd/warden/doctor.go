@@ -87,7 +87,7 @@ func (a *app) facts(ctx context.Context, f *upFlags) doctor.Facts {
 		facts.GPU.Inventory, facts.GPU.Err = a.detect(ctx)
 		facts.GPU.Inventory = withoutOwn(facts.GPU.Inventory, left)
 		if facts.GPU.Err == nil {
-			facts.GPU.PlanErr, facts.GPU.PlanFix = planFacts(cfg, models, facts.GPU.Inventory)
+			facts.GPU.PlanFix, facts.GPU.PlanErr = planFacts(cfg, models, facts.GPU.Inventory)
 		}
 	}
 	if cfg.Engine.Device != configs.DeviceSimulated {
@@ -149,16 +149,16 @@ func modelFacts(m plannedModel, catalogue []configs.Entry) doctor.Model {
 
 // planFacts says why the wanted replicas, or a single one where none are
 // configured, have no place on these GPUs.
-func planFacts(cfg configs.Config, models []plannedModel, inv gpu.Inventory) (err error, fix string) {
+func planFacts(cfg configs.Config, models []plannedModel, inv gpu.Inventory) (fix string, err error) {
 	if len(models) > 0 {
 		_, err = planPlaces(cfg, models, inv)
-		return err, hintOf(err)
+		return hintOf(err), err
 	}
 	if _, err = gpu.Plan(inv, gpu.PlanRequest{}); err != nil {
 		what, fix := gpu.Describe(err)
-		return errors.New(what), fix
+		return fix, errors.New(what)
 	}
-	return nil, ""
+	return "", nil
 }
 
 func vllmFacts(cfg configs.Config) doctor.VLLM {

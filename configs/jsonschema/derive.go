@@ -127,7 +127,7 @@ func Comments(dir string) (map[string]string, error) {
 		err = fs.ErrNotExist
 	}
 	if err != nil {
-		return nil, fmt.Errorf("Go source in %s: %w", dir, err)
+		return nil, fmt.Errorf("reading Go source in %s: %w", dir, err)
 	}
 	docs := map[string]string{}
 	for _, file := range files {

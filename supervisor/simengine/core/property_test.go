@@ -19,9 +19,8 @@ type world struct {
 }
 
 type expect struct {
-	req  Request
-	got  int
-	from int // sequences in seen when it was added
+	req Request
+	got int
 }
 
 func (w *world) add() {
