@@ -1,0 +1,215 @@
+package realladder
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/lm-warden/warden/supervisor/simengine/core"
+)
+
+// Rates are what this machine's engines cost, in seconds, fitted to
+// measurements on all engines at once: they share the machine's memory and
+// caches, as they will under load.
+type Rates struct {
+	// A cold prompt of n tokens takes Prefill[0] + Prefill[1]·n + Prefill[2]·n².
+	Prefill [3]float64 `json:"prefill_seconds"`
+	// A decode step of k requests with c tokens of context in all takes
+	// Decode[0] + Decode[1]·k + Decode[2]·c.
+	Decode [3]float64 `json:"decode_step_seconds"`
+	// Error is the largest relative error of the fits.
+	Error float64 `json:"largest_relative_error"`
+
+	step [2]float64 // the same without the term for k, for core.Cost
+}
+
+// What is measured: lengths of cold prompts; batches and their contexts, which
+// together fit the KV cache.
+var (
+	prefillLengths = []int{200, 800, 1600, 2400, 3600}
+	decodeBatches  = []struct{ requests, context int }{{1, 500}, {1, 2500}, {2, 1500}, {3, 700}, {3, 2700}}
+)
+
+const (
+	measurements = 3 // of each point; the median counts
+	decodeTokens = 48
+)
+
+// measureRates finds out what the engines cost.
+func measureRates(ctx context.Context, client *http.Client, engines []string) (Rates, error) {
+	m := &meter{client: client, engines: engines, rng: rand.New(rand.NewPCG(1, uint64(time.Now().UnixNano())))}
+	var prefill, decode, step fit
+	for _, n := range prefillLengths {
+		seconds, err := m.median(ctx, m.prompts(1, n), 1)
+		if err != nil {
+			return Rates{}, err
+		}
+		prefill.add(seconds, 1, float64(n), float64(n)*float64(n))
+	}
+	for _, b := range decodeBatches {
+		seconds, err := m.median(ctx, m.prompts(b.requests, b.context), decodeTokens)
+		if err != nil {
+			return Rates{}, err
+		}
+		context := float64(b.requests * (b.context + decodeTokens/2))
+		decode.add(seconds, 1, float64(b.requests), context)
+		step.add(seconds, 1, context)
+	}
+	var r Rates
+	copy(r.Prefill[:], prefill.solve())
+	copy(r.Decode[:], decode.solve())
+	copy(r.step[:], step.solve())
+	r.Error = max(prefill.worst(), decode.worst())
+	return r, nil
+}
+
+// meter measures all engines at the same time.
+type meter struct {
+	client  *http.Client
+	engines []string
+	rng     *rand.Rand
+}
+
+// prompts returns a maker of n prompts that no cache knows.
+func (m *meter) prompts(n, length int) func() []string {
+	return func() []string {
+		out := make([]string, n)
+		for i := range out {
+			var b strings.Builder
+			for b.Len() < length {
+				fmt.Fprintf(&b, "%x ", m.rng.Uint64())
+			}
+			out[i] = b.String()[:length]
+		}
+		return out
+	}
+}
+
+// median is that of several measurements: of one token the time until it comes,
+// of more the time between two of them. In seconds.
+func (m *meter) median(ctx context.Context, prompts func() []string, tokens int) (float64, error) {
+	var all []float64
+	for range measurements {
+		seconds, err := m.once(ctx, prompts, tokens)
+		if err != nil {
+			return 0, err
+		}
+		all = append(all, seconds...)
+	}
+	slices.Sort(all)
+	return all[len(all)/2], nil
+}
+
+func (m *meter) once(ctx context.Context, prompts func() []string, tokens int) ([]float64, error) {
+	var (
+		wg    sync.WaitGroup
+		mu    sync.Mutex
+		times []float64
+		first error
+	)
+	for _, engine := range m.engines {
+		for _, prompt := range prompts() {
+			wg.Go(func() {
+				arrivals, err := m.stream(ctx, engine, prompt, tokens)
+				mu.Lock()
+				defer mu.Unlock()
+				switch {
+				case err != nil:
+					first = err
+				case tokens == 1:
+					times = append(times, arrivals[0].Seconds())
+				default:
+					for i := range arrivals[1:] {
+						times = append(times, (arrivals[i+1] - arrivals[i]).Seconds())
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+	return times, first
+}
+
+// stream asks for tokens and returns when each came, from the request on.
+func (m *meter) stream(ctx context.Context, engine, prompt string, tokens int) ([]time.Duration, error) {
+	body, err := json.Marshal(map[string]any{
+		"model": model, "prompt": prompt, "max_tokens": tokens, "stream": true,
+		"allowed_token_ids": []int{answerToken}, "ignore_eos": true,
+	})
+	if err != nil {
+		return nil, err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, engine+"/v1/completions", bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	began := time.Now()
+	resp, err := m.client.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, 4096))
+		return nil, fmt.Errorf("%s: %s: %s", engine, resp.Status, text)
+	}
+	var arrivals []time.Duration
+	lines := bufio.NewScanner(resp.Body)
+	for lines.Scan() {
+		if data, ok := bytes.CutPrefix(lines.Bytes(), []byte("data: ")); ok && string(data) != "[DONE]" {
+			arrivals = append(arrivals, time.Since(began))
+		}
+	}
+	if len(arrivals) == 0 {
+		return nil, fmt.Errorf("%s sent no token: %w", engine, cmp.Or(lines.Err(), io.ErrUnexpectedEOF))
+	}
+	return arrivals, nil
+}
+
+// cost is the rates in the simulated engine's terms. What a step costs besides
+// its tokens cannot be told from what a request costs besides its steps: the
+// profile of this machine says how much the former is.
+func (r Rates) cost() (core.Cost, error) {
+	profile, err := core.FindProfile(simulatedProfile)
+	if err != nil {
+		return core.Cost{}, err
+	}
+	nanoseconds := func(seconds float64) float64 { return seconds * 1e9 }
+	duration := func(seconds float64) time.Duration { return time.Duration(nanoseconds(seconds)) }
+	base := min(profile.Cost.Base, duration(r.Prefill[0]), duration(r.step[0]))
+	return core.Cost{
+		Base: base, Frontend: duration(r.Prefill[0]) - base, Floor: duration(r.step[0]) - base,
+		PerToken:       nanoseconds(r.Prefill[1]),
+		PrefillContext: 2 * nanoseconds(r.Prefill[2]), // a prompt's mean context is half of it
+		DecodeContext:  nanoseconds(r.step[1]),
+	}, nil
+}
+
+// prefillModel and decodeModel are the rates as vllm-router's program
+// scheduling takes them.
+func (r Rates) prefillModel() map[string]float64 {
+	return map[string]float64{
+		"intercept_seconds":                       r.Prefill[0],
+		"linear_seconds_per_1k_tokens":            1e3 * r.Prefill[1],
+		"quadratic_seconds_per_1k_tokens_squared": 1e6 * r.Prefill[2],
+	}
+}
+
+func (r Rates) decodeModel() map[string]float64 {
+	return map[string]float64{
+		"fixed_step_seconds":             r.Decode[0],
+		"batch_step_seconds_per_request": r.Decode[1],
+		"context_step_seconds_per_token": r.Decode[2],
+	}
+}

@@ -1,0 +1,168 @@
+package realladder
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/lm-warden/warden/router/placement"
+)
+
+// column is one column of the tables.
+type column struct {
+	title string
+	value func(figures) float64
+	show  func(float64) string
+	// more: a larger figure is the better one.
+	more bool
+}
+
+func columns() []column {
+	return []column{
+		{"sessions/h", func(f figures) float64 { return f.SessionsPerHour }, whole, true},
+		{"tokens/min", func(f figures) float64 { return f.TokensPerMinute }, whole, true},
+		{"TTFT p50", func(f figures) float64 { return f.P50 }, seconds, false},
+		{"p95", func(f figures) float64 { return f.P95 }, seconds, false},
+		{"max", func(f figures) float64 { return f.Max }, seconds, false},
+		{"first turns p50", func(f figures) float64 { return f.FirstP50 }, seconds, false},
+		{"later turns p50", func(f figures) float64 { return f.LaterP50 }, seconds, false},
+		{"session p50", func(f figures) float64 { return f.SessionP50 }, seconds, false},
+		{"cached", func(f figures) float64 { return 100 * f.Cached }, percent, true},
+		{"failed", func(f figures) float64 { return f.Failed }, whole, false},
+		{"cut", func(f figures) float64 { return f.NotFinished }, whole, false},
+	}
+}
+
+func whole(v float64) string   { return number("%.0f", v) }
+func seconds(v float64) string { return number("%.2f s", v) }
+func percent(v float64) string { return number("%.0f %%", v) }
+
+func number(format string, v float64) string {
+	if math.IsNaN(v) {
+		return "-"
+	}
+	return fmt.Sprintf(format, v)
+}
+
+// WriteMarkdown writes the report for people.
+func (r Report) WriteMarkdown(w io.Writer) error {
+	var b strings.Builder
+	r.writeHead(&b)
+	for _, n := range r.sessions() {
+		fmt.Fprintf(&b, "\n## %d sessions\n\nMeasured (medians of the rounds):\n\n", n)
+		r.writeMeasured(&b, n)
+		r.writeAgainstBest(&b, n)
+		r.writeSimulated(&b, n)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (r Report) writeHead(b *strings.Builder) {
+	m := r.Machine
+	fmt.Fprintf(b, "# The ladder on real vLLM\n\nBegun %s. %s, %d cores used, %s, Linux %s.\n",
+		r.Started.Format("2006-01-02 15:04 MST"), m.CPU, len(m.Cores), m.Memory, m.Kernel)
+	var versions []string
+	for name, v := range m.Versions {
+		versions = append(versions, name+" "+strings.TrimPrefix(v, name+" "))
+	}
+	slices.Sort(versions)
+	fmt.Fprintf(b, "Versions: %s.\n\n", strings.Join(versions, "; "))
+	if m.shared() {
+		fmt.Fprintf(b, "**The machine was shared:** its load average was %.1f before anything was started. Read the order, not the figures.\n\n", m.LoadBefore)
+	}
+	s := r.Shape
+	fmt.Fprintf(b, "%d replicas of vLLM's CPU build. Closed loop, %.0f s a cell, cold caches. Lengths are the reference load's divided by %d: "+
+		"%d tokens shared, %d first, %d each further turn, %d to %d of output, %d turns. One cell of a minute varies by about %.0f %%.\n",
+		replicas, r.Seconds, r.Scale, s.System, s.First, s.Next, outputMin, outputMax, s.Turns, 100*noise)
+	fmt.Fprintf(b, "\nThis machine's rates, measured on both engines at once: a cold prompt of n tokens takes %.0f ms + %.3f ms·n + %.2g ms·n²; "+
+		"a decode step %.2f ms + %.2f ms a request + %.2g ms a token of context; all within %.0f %%.\n",
+		1e3*r.Rates.Prefill[0], 1e3*r.Rates.Prefill[1], 1e3*r.Rates.Prefill[2], 1e3*r.Rates.Decode[0], 1e3*r.Rates.Decode[1], 1e3*r.Rates.Decode[2], 100*r.Rates.Error)
+	for _, a := range r.Absent {
+		fmt.Fprintf(b, "\nAbsent: %s (%s).\n", a.Arm, a.Why)
+	}
+}
+
+func (r Report) writeMeasured(b *strings.Builder, sessions int) {
+	titles := []string{"arm", "rounds"}
+	for _, c := range columns() {
+		titles = append(titles, c.title)
+	}
+	head(b, titles)
+	for _, arm := range r.Arms {
+		f, rounds := r.median(arm, sessions)
+		if rounds == 0 {
+			continue
+		}
+		cells := []string{arm, fmt.Sprint(rounds)}
+		for _, c := range columns() {
+			cells = append(cells, c.show(c.value(f)))
+		}
+		row(b, cells)
+	}
+}
+
+// writeAgainstBest holds admission against the best of the others, column by
+// column: that may be another arm in each.
+func (r Report) writeAgainstBest(b *strings.Builder, sessions int) {
+	ours := "warden " + placement.PolicyAdmission
+	mine, rounds := r.median(ours, sessions)
+	if rounds == 0 || len(r.Arms) < 2 {
+		return
+	}
+	fmt.Fprintf(b, "\n%s against the best other arm of each column:\n\n", ours)
+	head(b, []string{"column", "admission", "best other", "which", "ratio"})
+	for _, c := range columns() {
+		best, which := math.NaN(), ""
+		for _, arm := range r.Arms {
+			f, rounds := r.median(arm, sessions)
+			v := c.value(f)
+			if arm == ours || rounds == 0 || math.IsNaN(v) || !math.IsNaN(best) && (v > best) != c.more {
+				continue
+			}
+			best, which = v, arm
+		}
+		row(b, []string{c.title, c.show(c.value(mine)), c.show(best), which, ratioText(c.value(mine), best)})
+	}
+}
+
+func ratioText(a, b float64) string {
+	if b == 0 || math.IsNaN(a/b) {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f", a/b)
+}
+
+// writeSimulated sets the simulated cells beside the measured ones.
+func (r Report) writeSimulated(b *strings.Builder, sessions int) {
+	b.WriteString("\nSIMULATED, in virtual time with the rates above, against measured:\n\n")
+	head(b, []string{"arm", "tokens/min SIMULATED", "measured", "ratio", "p50 SIMULATED", "measured", "p95 SIMULATED", "measured", "cached SIMULATED", "measured"})
+	for _, arm := range r.Arms {
+		f, rounds := r.median(arm, sessions)
+		s, ok := r.simulated(arm, sessions)
+		if !ok || rounds == 0 {
+			continue
+		}
+		row(b, []string{
+			arm, whole(s.TokensPerMinute), whole(f.TokensPerMinute), ratioText(s.TokensPerMinute, f.TokensPerMinute),
+			seconds(s.P50), seconds(f.P50), seconds(s.P95), seconds(f.P95), percent(100 * s.Cached), percent(100 * f.Cached),
+		})
+	}
+	pairs, compared := r.misordered(sessions)
+	fmt.Fprintf(b, "\n%d pairs of arms differ by more than %.0f %% in measured tokens/min; the simulated engine orders %d of them the other way", compared, 100*noise, len(pairs))
+	for i, p := range pairs {
+		fmt.Fprintf(b, "%s %s and %s", map[bool]string{true: ":", false: ";"}[i == 0], p[0], p[1])
+	}
+	b.WriteString(".\n")
+}
+
+func head(b *strings.Builder, titles []string) {
+	row(b, titles)
+	b.WriteString("|" + strings.Repeat("---|", len(titles)) + "\n")
+}
+
+func row(b *strings.Builder, cells []string) {
+	b.WriteString("| " + strings.Join(cells, " | ") + " |\n")
+}
