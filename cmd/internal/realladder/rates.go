@@ -196,6 +196,23 @@ func (r Rates) cost() (core.Cost, error) {
 	}, nil
 }
 
+// mean averages measurements of one machine; the error is the largest.
+func mean(all []Rates) Rates {
+	var m Rates
+	n := float64(len(all))
+	for _, r := range all {
+		for i := range m.Prefill {
+			m.Prefill[i] += r.Prefill[i] / n
+			m.Decode[i] += r.Decode[i] / n
+		}
+		for i := range m.step {
+			m.step[i] += r.step[i] / n
+		}
+		m.Error = max(m.Error, r.Error)
+	}
+	return m
+}
+
 // prefillModel and decodeModel are the rates as vllm-router's program
 // scheduling takes them.
 func (r Rates) prefillModel() map[string]float64 {

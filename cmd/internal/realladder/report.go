@@ -18,10 +18,11 @@ type Report struct {
 	Seconds float64    `json:"seconds_a_cell"`
 	Scale   int        `json:"lengths_divided_by"`
 	Shape   load.Shape `json:"shape"`
-	Rates   Rates      `json:"rates"`
-	Arms    []string   `json:"arms"`
-	Absent  []Absent   `json:"absent"`
-	Cells   []Cell     `json:"cells"`
+	// Rates were measured before the first round and after each.
+	Rates  []Rates  `json:"rates"`
+	Arms   []string `json:"arms"`
+	Absent []Absent `json:"absent"`
+	Cells  []Cell   `json:"cells"`
 	// Simulated cells were measured on no engine.
 	Simulated []SimulatedCell `json:"simulated"`
 }

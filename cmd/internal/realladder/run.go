@@ -83,17 +83,18 @@ func Run(ctx context.Context, o Options) (report Report, err error) {
 				}
 			}
 		}
-		if o.Done != nil {
-			if err := o.Done(report); err != nil {
-				return report, err
-			}
+		err := errors.Join(b.measure(ctx, &report), b.simulate(all, &report))
+		if err == nil && o.Done != nil {
+			err = o.Done(report)
+		}
+		if err != nil {
+			return report, err
 		}
 	}
 	return report, nil
 }
 
-// prepare starts the engines, measures what they cost, and plays all cells in
-// virtual time.
+// prepare starts the engines and measures what they cost.
 func (b *bed) prepare(ctx context.Context, all []arm, report *Report) error {
 	began := time.Now()
 	if _, err := b.useWarden(ctx, placement.PolicyBalance); err != nil {
@@ -109,19 +110,35 @@ func (b *bed) prepare(ctx context.Context, all []arm, report *Report) error {
 		}
 	}
 	fmt.Fprintf(b.Log, "engines ready after %v\n", time.Since(began).Round(time.Second))
+	return b.measure(ctx, report)
+}
+
+// measure finds out once more what the engines cost: a machine that others use
+// changes from round to round.
+func (b *bed) measure(ctx context.Context, report *Report) error {
+	if err := b.settle(ctx); err != nil {
+		return err
+	}
 	rates, err := measureRates(ctx, b.client, b.engines)
 	if err != nil {
 		return fmt.Errorf("the engines' rates cannot be measured: %w", err)
 	}
-	b.rates, report.Rates = rates, rates
+	report.Rates = append(report.Rates, rates)
+	b.rates = mean(report.Rates)
 	fmt.Fprintf(b.Log, "a cold prompt: %.0f ms + %.3f ms a token; a decode step: %.1f ms + %.1f ms a request (within %.0f %%)\n",
 		1e3*rates.Prefill[0], 1e3*rates.Prefill[1], 1e3*rates.Decode[0], 1e3*rates.Decode[1], 100*rates.Error)
+	return nil
+}
+
+// simulate plays all cells in virtual time, with the rates of the whole run.
+func (b *bed) simulate(all []arm, report *Report) error {
+	report.Simulated = nil
 	for _, a := range all {
 		if a.simulated == "" {
 			continue
 		}
 		for _, sessions := range b.Sessions {
-			r, err := simulate(rates, a.simulated, sessions, b.Length, b.Seed)
+			r, err := simulate(b.rates, a.simulated, sessions, b.Length, b.Seed)
 			if err != nil {
 				return err
 			}

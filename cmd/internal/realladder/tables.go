@@ -77,9 +77,12 @@ func (r Report) writeHead(b *strings.Builder) {
 	fmt.Fprintf(b, "%d replicas of vLLM's CPU build. Closed loop, %.0f s a cell, cold caches. Lengths are the reference load's divided by %d: "+
 		"%d tokens shared, %d first, %d each further turn, %d to %d of output, %d turns. One cell of a minute varies by about %.0f %%.\n",
 		replicas, r.Seconds, r.Scale, s.System, s.First, s.Next, outputMin, outputMax, s.Turns, 100*noise)
-	fmt.Fprintf(b, "\nThis machine's rates, measured on both engines at once: a cold prompt of n tokens takes %.0f ms + %.3f ms·n + %.2g ms·n²; "+
-		"a decode step %.2f ms + %.2f ms a request + %.2g ms a token of context; all within %.0f %%.\n",
-		1e3*r.Rates.Prefill[0], 1e3*r.Rates.Prefill[1], 1e3*r.Rates.Prefill[2], 1e3*r.Rates.Decode[0], 1e3*r.Rates.Decode[1], 1e3*r.Rates.Decode[2], 100*r.Rates.Error)
+	if len(r.Rates) > 0 {
+		x := mean(r.Rates)
+		fmt.Fprintf(b, "\nThis machine's rates, measured on both engines at once, mean of %d measurements over the run: a cold prompt of n tokens takes "+
+			"%.0f ms + %.3f ms·n + %.2g ms·n²; a decode step %.2f ms + %.2f ms a request + %.2g ms a token of context. Each fit is within %.0f %%.\n",
+			len(r.Rates), 1e3*x.Prefill[0], 1e3*x.Prefill[1], 1e3*x.Prefill[2], 1e3*x.Decode[0], 1e3*x.Decode[1], 1e3*x.Decode[2], 100*x.Error)
+	}
 	for _, a := range r.Absent {
 		fmt.Fprintf(b, "\nAbsent: %s (%s).\n", a.Arm, a.Why)
 	}
