@@ -286,3 +286,39 @@ func TestProbeOfASocketThatIsNotThere(t *testing.T) {
 		t.Errorf("%v", r)
 	}
 }
+
+// The wall clock is set back and forth by an hour while all is well. Durations are taken from the monotonic clock, but
+// the router's last byte comes as wall time, and a machine must survive even times without a monotonic part.
+func TestClockJumps(t *testing.T) {
+	for _, jump := range []time.Duration{time.Hour, -time.Hour} {
+		var stall stallTracker
+		for i := range 600 {
+			now := t0.Add(time.Duration(i) * time.Second)
+			lastByte := now
+			if i >= 300 {
+				lastByte = now.Add(jump)
+			}
+			if still := stall.observe(Work{Held: 1, LastByte: lastByte}, EngineStats{}, false, now); still > time.Second {
+				t.Fatalf("jump of %s: %s without progress at second %d, though bytes came all the time", jump, still, i)
+			}
+		}
+
+		m := driven(toReady...)
+		for _, ev := range []event{slow{}, healthy{}, slow{}, healthy{}} {
+			for _, e := range m.step(ev, m.since.Add(jump)) {
+				switch e.(type) {
+				case stopEffect, killEffect, spawnEffect:
+					t.Errorf("jump of %s: %T because of the clock", jump, e)
+				}
+			}
+		}
+		if m.state != Ready {
+			t.Errorf("jump of %s: %s", jump, m.state)
+		}
+		m.step(exited{}, m.since.Add(jump))
+		m.step(gone{diagnosis: passing}, m.since)
+		if wait := m.nextRetry.Sub(m.since); m.state != Backoff || wait < 0 || wait > m.timing.BackoffMax {
+			t.Errorf("jump of %s: %s, next start in %s", jump, m.state, wait)
+		}
+	}
+}
