@@ -178,7 +178,11 @@ func (d *daemon) run(ctx context.Context) error {
 	server := router.NewServer(d.closing(d.router))
 	server.ConnState = conns.track
 	var group errgroup.Group
-	group.Go(func() error { return notClosed(server.Serve(&crowd{Listener: d.api, limit: crowdLimit(), log: d.log})) })
+	left := leftEngines(runtimeDir(d.cfg.Name))
+	group.Go(func() error {
+		d.awaitAdoption(left)
+		return notClosed(server.Serve(&crowd{Listener: d.api, limit: crowdLimit(), log: d.log}))
+	})
 	group.Go(func() error { return d.control.Serve(context.Background()) })
 	group.Go(func() error { d.gpus.run(alive, d.bus); return nil })
 	group.Go(func() error { d.demo.run(d.untilStop(alive), d.cfg, d.models, d.allReady, d.log); return nil })

@@ -131,6 +131,13 @@ func (f *replicaFacts) note(r supervisor.Replica) {
 	}
 }
 
+// told says whether the router knows a replica as it is.
+func (f *replicaFacts) told(r supervisor.Replica) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.byModel[r.Model][r.ID] == routerReplica(r)
+}
+
 func routerReplica(r supervisor.Replica) router.Replica {
 	capacity := r.Stats.KVCapacityTokens
 	if capacity == 0 {
