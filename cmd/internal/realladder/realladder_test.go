@@ -195,13 +195,17 @@ func TestMedians(t *testing.T) {
 		t.Errorf("%d rounds, %+v", rounds, f)
 	}
 	// Measured 2000, 600 and 520, simulated 400, 660 and 300.
-	pairs, compared := r.misordered(8)
-	if compared != 3 || len(pairs) != 1 || pairs[0] != [2]string{"warden admission", "b"} {
-		t.Errorf("%d compared, misordered %v", compared, pairs)
+	alike, equal, other := r.orders(8)
+	if alike != 2 || len(equal) != 0 || len(other) != 1 || other[0] != [2]string{"warden admission", "b"} {
+		t.Errorf("%d alike, %v equal, %v the other way", alike, equal, other)
+	}
+	r.Simulated[1].OutputPerMinute = 401
+	if alike, equal, other = r.orders(8); alike != 2 || len(equal) != 1 || len(other) != 0 {
+		t.Errorf("400 and 401 simulated: %d alike, %v equal, %v the other way", alike, equal, other)
 	}
 	r.Cells[2].Report.OutputTokensPerMin = 590
-	if _, compared := r.misordered(8); compared != 2 {
-		t.Errorf("%d pairs compared: 600 and 590 tokens/min are equal", compared)
+	if alike, _, _ = r.orders(8); alike != 1 {
+		t.Errorf("%d pairs alike: 600 and 590 measured are no pair", alike)
 	}
 }
 
@@ -215,7 +219,7 @@ func TestMarkdown(t *testing.T) {
 		"**The machine was shared:** its load average was 3.0", "Absent: smg cache_aware (smg is not installed).",
 		"## 8 sessions", "| warden admission | 3 | 400 | 2000 | 0.20 s | - |",
 		"| tokens/min | 2000 | 600 | b | 3.33 |", "| TTFT p50 | 0.20 s | 0.40 s | c | 0.50 |",
-		"SIMULATED", "| b | 660 | 600 | 1.10 |", "orders 1 of them the other way: warden admission and b.",
+		"SIMULATED", "| b | 660 | 600 | 1.10 |", "orders 2 alike, tells 0 not apart, and orders 1 the other way (warden admission and b).",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)

@@ -153,12 +153,21 @@ func (r Report) writeSimulated(b *strings.Builder, sessions int) {
 			seconds(s.P50), seconds(f.P50), seconds(s.P95), seconds(f.P95), percent(100 * s.Cached), percent(100 * f.Cached),
 		})
 	}
-	pairs, compared := r.misordered(sessions)
-	fmt.Fprintf(b, "\n%d pairs of arms differ by more than %.0f %% in measured tokens/min; the simulated engine orders %d of them the other way", compared, 100*noise, len(pairs))
-	for i, p := range pairs {
-		fmt.Fprintf(b, "%s %s and %s", map[bool]string{true: ":", false: ";"}[i == 0], p[0], p[1])
+	alike, equal, other := r.orders(sessions)
+	fmt.Fprintf(b, "\nOf the %d pairs of arms that differ by more than %.0f %% in measured tokens/min the simulated engine orders %d alike, tells %d not apart%s, and orders %d the other way%s.\n",
+		alike+len(equal)+len(other), 100*noise, alike, len(equal), named(equal), len(other), named(other))
+}
+
+// named lists pairs in brackets.
+func named(pairs [][2]string) string {
+	if len(pairs) == 0 {
+		return ""
 	}
-	b.WriteString(".\n")
+	var out []string
+	for _, p := range pairs {
+		out = append(out, p[0]+" and "+p[1])
+	}
+	return " (" + strings.Join(out, "; ") + ")"
 }
 
 func head(b *strings.Builder, titles []string) {
