@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -87,7 +88,9 @@ func TestCrowd(t *testing.T) {
 	}
 	var said syncBuffer
 	crowd := &crowd{Listener: listener, limit: 1, log: slog.New(slog.NewTextHandler(&said, nil))}
-	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "served") })}
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(w, r.Body) // all of it, so that the connection can be used again
+	})}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(crowd) }()
 	get := func(transport *http.Transport) (int, error) {
@@ -95,7 +98,8 @@ func TestCrowd(t *testing.T) {
 		if err != nil {
 			return 0, err
 		}
-		return resp.StatusCode, resp.Body.Close()
+		_, err = io.Copy(io.Discard, resp.Body)
+		return resp.StatusCode, errors.Join(err, resp.Body.Close())
 	}
 	first, second := &http.Transport{}, &http.Transport{}
 	for i, want := range []struct {
