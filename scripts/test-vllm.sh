@@ -9,5 +9,5 @@ if ! ldconfig -p | grep -q libnuma.so.1; then
 		{ echo "test-vllm: libnuma.so.1 is missing (Debian: libnuma1), real vLLM was not run" >&2; exit 3; }
 fi
 bin/warden setup --device cpu || { echo "test-vllm: vLLM's CPU build cannot be installed here, real vLLM was not run" >&2; exit 3; }
-# One round here: `make test-vllm-faults` and the `real` tests of package supervisor go further.
-go test -tags vllm -count=1 -timeout 20m -v -run "${RUN:-TestRealVLLM$|TestRealAgreement|TestRealEngine|TestRealFailures}" ./supervisor/vllm ./cmd/internal/agreement ./cmd/warden
+# One round here; RUN=Real also provokes vLLM's failures, `make test-vllm-faults` kills for longer.
+go test -tags vllm -count=1 -timeout 20m -v -run "${RUN:-TestRealVLLM$|TestRealAgreement|TestRealEngine}" ./supervisor/vllm ./cmd/internal/agreement ./cmd/warden
