@@ -95,37 +95,13 @@ func killUnderStreams(t *testing.T, c *client, round int) error {
 	pause(time.Duration(rand.IntN(100)) * time.Millisecond)
 	killed := kill(t, before.PID)
 
-	var moved []time.Duration
-	for _, one := range waiting.wait() {
-		if !one.complete() {
-			t.Errorf("a request that had no byte yet failed: %s", one)
-		}
-		if one.reason == "failover" {
-			moved = append(moved, one.first.Sub(killed)-delay)
-		}
-	}
+	moved := movedWaits(t, waiting.wait(), killed.Add(delay))
 	c.readyAgain(before)
 	t.Logf("round %d: %s serves again %s after the kill", round, victim, time.Since(killed).Round(time.Millisecond))
 	stop()
-	late := 0
-	for _, one := range arriving.wait() {
-		if !one.complete() {
-			t.Errorf("a new request failed: %s", one)
-		}
-		if one.began.Sub(killed) > after && one.reason == "failover" {
-			late++
-		}
-	}
+	late := failedOver(t, arriving.wait(), killed.Add(after))
 	cancel()
-	cut := 0
-	for _, one := range long.wait() {
-		if !one.complete() && !errors.Is(one.err, context.Canceled) {
-			cut++
-			if one.replica != victim || one.err == nil && !strings.Contains(one.body, `"error"`) {
-				t.Errorf("cut without need, or looks complete: %s", one)
-			}
-		}
-	}
+	cut := cutStreams(t, long.wait(), victim)
 	c.waitFor(func(s control.Status) bool { return s.Totals.Held == 0 })
 	t.Logf("round %d: %d open streams cut; %d moved, first byte p50 %s p99 %s after the kill; %d new ones tried the dead replica",
 		round, cut, len(moved), quantile(moved, 0.5), quantile(moved, 0.99), late)
@@ -136,6 +112,52 @@ func killUnderStreams(t *testing.T, c *client, round int) error {
 		return fmt.Errorf("first byte of a moved request after %s (p99, bar %s), %d new requests to the dead replica", p99, bar, late)
 	}
 	return nil
+}
+
+// movedWaits are the times from a moment to the first byte of what was served
+// again elsewhere; all must be complete.
+func movedWaits(t *testing.T, all []call, from time.Time) (moved []time.Duration) {
+	t.Helper()
+	for _, one := range all {
+		if !one.complete() {
+			t.Errorf("a request that had no byte yet failed: %s", one)
+		}
+		if one.reason == "failover" {
+			moved = append(moved, one.first.Sub(from))
+		}
+	}
+	return moved
+}
+
+// failedOver counts the requests that began after a moment and were sent to the
+// dead replica first; all must be complete.
+func failedOver(t *testing.T, all []call, after time.Time) (n int) {
+	t.Helper()
+	for _, one := range all {
+		if !one.complete() {
+			t.Errorf("a new request failed: %s", one)
+		}
+		if one.began.After(after) && one.reason == "failover" {
+			n++
+		}
+	}
+	return n
+}
+
+// cutStreams counts the streams that broke with the victim; no other may break,
+// and none may look complete.
+func cutStreams(t *testing.T, all []call, victim string) (cut int) {
+	t.Helper()
+	for _, one := range all {
+		if one.complete() || errors.Is(one.err, context.Canceled) {
+			continue
+		}
+		cut++
+		if one.replica != victim || one.err == nil && !strings.Contains(one.body, `"error"`) {
+			t.Errorf("cut without need, or looks complete: %s", one)
+		}
+	}
+	return cut
 }
 
 // Figure 2: the death of an engine is known within 20 ms.

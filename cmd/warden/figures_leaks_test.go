@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -18,9 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lm-warden/warden/supervisor"
 	"github.com/lm-warden/warden/supervisor/control"
-	"github.com/lm-warden/warden/supervisor/vllm"
 )
 
 // overSocket makes HTTP requests to a unix socket.
@@ -158,92 +155,4 @@ func (c *client) mishap(t *testing.T, session string) {
 		time.AfterFunc(time.Duration(rand.IntN(20))*time.Millisecond, cancel)
 	}
 	c.stream(ctx, session, text, 8, begin)
-}
-
-// Figure 7 with a real process, 60 times as fast: a stall of "60 s" restarts
-// nothing, an engine that hangs behind a good /health is restarted after "180 to
-// 300 s".
-func TestFigureHang(t *testing.T) {
-	t.Parallel() // it waits most of its time
-	const scale = 60
-	home := newHome(t)
-	socket := filepath.Join(home, "run", "r0", "engine.sock")
-	engine := vllm.New(vllm.Install{Argv: []string{binary, "__simengine"}, Version: vllm.NewestTested, Device: supervisor.DeviceSimulated}, vllm.Options{})
-	changes := make(chan supervisor.Replica, 1000)
-	var answered atomic.Pointer[time.Time] // the last byte of the one request that the engine holds
-	answered.Store(new(time.Now()))
-	s, err := supervisor.New([]supervisor.Spec{{
-		ID: "r0", Model: "m", Repo: "m", ServedNames: []string{"m"}, TP: 1, Device: supervisor.DeviceSimulated,
-		Address: "unix:" + socket, Args: []string{"--sim-load", "100ms"}, MaxNumSeqs: 8, Engine: engine,
-	}}, supervisor.Options{
-		Launcher: supervisor.NewShimLauncher(supervisor.ShimOptions{
-			Argv: []string{binary, "__shim"}, RuntimeDir: filepath.Join(home, "run"), LogDir: filepath.Join(home, "log"), LockDir: filepath.Join(home, "locks"),
-		}),
-		Work: func(supervisor.ReplicaID) supervisor.Work {
-			return supervisor.Work{Held: 1, LastByte: *answered.Load()}
-		},
-		Timing: supervisor.Timing{
-			ProbeReady: 50 * time.Millisecond, StallAfter: 180 * time.Second / scale, Canary: 60 * time.Second / scale, BackoffBase: time.Millisecond,
-		},
-		Changed: func(r supervisor.Replica) {
-			select {
-			case changes <- r:
-			default: // the test looks at the present, not at all of the past
-			}
-		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- s.Run(t.Context()) }()
-	t.Cleanup(func() {
-		s.KillAll()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-		if err := goneWithin(home, orphanLimit); err != nil {
-			t.Error(err)
-		}
-	})
-	ready := func(generation uint64) supervisor.Replica {
-		limit := time.After(30 * time.Second)
-		for {
-			if r := s.Snapshot()[0]; r.State == supervisor.Ready && r.Generation >= generation {
-				return r
-			}
-			select {
-			case <-changes:
-			case <-limit:
-				t.Fatalf("not ready in generation %d: %+v", generation, s.Snapshot()[0])
-			}
-		}
-	}
-	first := ready(1)
-	stall := func(value string) time.Time {
-		content, _ := json.Marshal(map[string]string{"stall": value})
-		resp, err := overSocket(socket).Post("http://engine/sim/fault", "application/json", bytes.NewReader(content))
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp.Body.Close()
-		now := time.Now()
-		answered.Store(&now)
-		return now
-	}
-	for _, kind := range []string{"engine", "all", "health"} {
-		stall(kind)
-		pause(60 * time.Second / scale)
-		stall("none")
-		if r := ready(1); r.Generation != first.Generation {
-			t.Fatalf("stall=%s for 60 s / %d: restarted", kind, scale)
-		}
-	}
-	began := stall("engine")
-	r := ready(first.Generation + 1)
-	took := r.StartedAt.Sub(began) * scale
-	t.Logf("a hang behind a good /health: a new start after %s / %d", took.Round(time.Second), scale)
-	if took < 180*time.Second || took > 300*time.Second+scale*500*time.Millisecond { // the tree must also end
-		t.Errorf("restarted after %s / %d, want 180 to 300 s", took, scale)
-	}
 }

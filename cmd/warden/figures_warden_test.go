@@ -160,6 +160,7 @@ func TestFigureFrozen(t *testing.T) {
 		if took > bar+time.Second { // held answers need most of a second themselves
 			t.Errorf("%s frozen for %s: ready only %s after", who, frozen, took)
 		}
+		pause(bar) // for whoever draws conclusions late
 		if diff := cmp.Diff(identities(before), identities(w.waitFor(allReady))); diff != "" {
 			t.Errorf("%s frozen: engines before (-) and after (+):\n%s", who, diff)
 		}
