@@ -244,7 +244,11 @@ func (d *daemon) handOver(ctx context.Context, server *http.Server, conns *conne
 	}()
 	limit, done := context.WithTimeout(context.Background(), lastAnswers)
 	defer done()
-	go d.next.relay(ctx, d.killed, done)
+	left := make(chan struct{})
+	var relaying sync.WaitGroup
+	relaying.Go(func() { d.next.relay(ctx, d.killed, left, done) })
+	defer relaying.Wait() // the caller ends ctx next, which is no order to stop
+	defer close(left)
 	var following sync.WaitGroup
 	following.Go(func() { d.followReplicas(limit) })
 	conns.wait(limit, hurry)
@@ -272,11 +276,14 @@ func (d *daemon) handOver(ctx context.Context, server *http.Server, conns *conne
 
 // relay passes stop signals on to the successor: whoever sends them to us means
 // the whole warden. It gives up our own answers on the second one, and when the
-// successor has stopped the engines. It returns when that has ended.
-func (s *successor) relay(stop context.Context, killed <-chan struct{}, giveUp context.CancelFunc) {
+// successor has stopped the engines. It returns when that has ended, or when we
+// have left.
+func (s *successor) relay(stop context.Context, killed, left <-chan struct{}, giveUp context.CancelFunc) {
 	stopping := stop.Done()
 	for {
 		select {
+		case <-left:
+			return
 		case <-s.ended:
 			if s.cmd.ProcessState.Success() {
 				giveUp() // after a crash the engines answer on
