@@ -23,6 +23,7 @@ type Supervisor struct {
 
 	mu      sync.Mutex
 	closing bool // shutdown was ordered: nothing starts any more
+	early   bool // closing was ordered before Run
 	detach  bool // Run leaves the engines running
 }
 
@@ -150,10 +151,19 @@ func (s *Supervisor) poke() {
 	}
 }
 
+// stopPending stops the replicas that no order has reached: those that wait, and, when the order came before Run, also
+// those whose engine was found meanwhile.
 func (s *Supervisor) stopPending() {
+	s.mu.Lock()
+	early := s.early
+	s.mu.Unlock()
 	for _, r := range s.replicas {
-		if r.snapshot().State == Pending {
-			r.post(context.Background(), stop{})
+		switch state := r.snapshot().State; state {
+		case Stopped, Stopping, Stuck:
+		default:
+			if early || state == Pending {
+				r.post(context.Background(), stop{})
+			}
 		}
 	}
 }
@@ -242,6 +252,11 @@ func (s *Supervisor) Stop(id ReplicaID, drain time.Duration) error {
 func (s *Supervisor) Shutdown(drain time.Duration) {
 	s.mu.Lock()
 	s.closing = true
+	select {
+	case <-s.running:
+	default:
+		s.early = true // nobody listens yet; conduct sees to it
+	}
 	s.mu.Unlock()
 	s.all(stop{drain})
 	s.poke()

@@ -515,6 +515,25 @@ func TestAdoption(t *testing.T) {
 	})
 }
 
+// The order may come before Run listens, and an engine be found after it.
+func TestShutdownBeforeRunAlsoEndsWhatIsAdopted(t *testing.T) {
+	for range 20 { // Run and the order race
+		inBubble(t, 2, func(w *world, o *Options) {
+			p := newFakeProcess(w, Launch{Generation: 6}, 77)
+			p.engine = newMemEngine("m")
+			w.existing["r1"] = p
+		}, func(f *fixture) {
+			f.s.Shutdown(0)
+			f.sleep(time.Minute)
+			for i := range 2 {
+				if s := f.replica(i).State; s != Stopped {
+					t.Errorf("r%d is %s a minute after the order", i, s)
+				}
+			}
+		})
+	}
+}
+
 func TestAdoptedEngineMayStillBeLoading(t *testing.T) {
 	inBubble(t, 1, func(w *world, _ *Options) {
 		p := newFakeProcess(w, Launch{Generation: 2}, 77)
