@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -77,11 +79,28 @@ func (a *app) shutDownAndWait(ctx context.Context, c *control.Client, req contro
 	if err := a.waitGone(ctx, c.Socket()); err != nil {
 		return err
 	}
-	for _, id := range running { // the stream ended before it told
-		fmt.Fprintf(a.out, "%s: stopped\n", id)
+	if len(running) > 0 { // the stream ended before it told, or warden died in the middle of it
+		ended, err := a.endLeftovers(ctx, filepath.Dir(c.Socket()))
+		if err != nil {
+			return err
+		}
+		for _, id := range running {
+			if !slices.ContainsFunc(ended, func(what string) bool { return strings.HasPrefix(what, id) }) {
+				fmt.Fprintf(a.out, "%s: stopped\n", id)
+			}
+		}
 	}
 	fmt.Fprintln(a.out, "stopped")
 	return nil
+}
+
+// endLeftovers ends engines whose warden died, and says which.
+func (a *app) endLeftovers(ctx context.Context, runtime string) (ended []string, err error) {
+	ended, err = supervisor.Sweep(ctx, runtime)
+	for _, what := range ended {
+		fmt.Fprintf(a.out, "%s: ended, its warden was gone\n", what)
+	}
+	return ended, err
 }
 
 // tellStop prints what of a stop a person waits for.
@@ -122,10 +141,7 @@ func (a *app) sweep(ctx context.Context, noDaemon error) error {
 	if !exists(runtimeDir(name)) {
 		return nothing
 	}
-	ended, err := supervisor.Sweep(ctx, runtimeDir(name))
-	for _, what := range ended {
-		fmt.Fprintf(a.out, "%s: ended, its warden was gone\n", what)
-	}
+	ended, err := a.endLeftovers(ctx, runtimeDir(name))
 	if err == nil && len(ended) == 0 {
 		return nothing
 	}
