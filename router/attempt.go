@@ -13,6 +13,7 @@ import (
 	"github.com/lm-warden/warden/router/dialect"
 	"github.com/lm-warden/warden/router/gate"
 	"github.com/lm-warden/warden/router/metrics"
+	"github.com/lm-warden/warden/router/record"
 )
 
 // maxErrorBody bounds what is read of an engine's error. vLLM has been seen to
@@ -52,6 +53,7 @@ func (x *exchange) outgoing(ctx context.Context, p place) *http.Request {
 		ContentLength: int64(len(x.body)),
 	}
 	req.Header.Set("X-Request-Id", x.requestID)
+	x.tellTrace(req.Header)
 	if !x.turn.key.IsZero() {
 		req.Header.Set("X-Session-Id", x.turn.key.String())
 	}
@@ -111,6 +113,7 @@ func (x *exchange) pass(a *answer) {
 	}
 	gate.Returned(x.w.Header(), a.header)
 	x.mark()
+	x.record.Cause = record.CauseEngine
 	x.answer(a.status, body)
 }
 

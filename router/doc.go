@@ -17,6 +17,7 @@
 //	attempt.go     one try on one replica: what failed, and for whom to see
 //	relay.go       copying the answer: flushed at once, never invented
 //	refusal.go     what a client is told when it gets no answer
+//	trace.go       its place in a distributed trace, and who is told of its end
 //
 // and beside the path:
 //

@@ -40,9 +40,10 @@ type exchange struct {
 	refusedBy *answer   // an engine's own "not now", in case all say so
 
 	record Record
+	traced func(Record) // ends the span; nil without one
 }
 
-// Record is one request that reached placement, for access logs and traces.
+// Record is one request, for access logs and traces.
 type Record = record.Record
 
 // newExchange wraps one request. Nothing here depends on its content.
@@ -57,6 +58,7 @@ func newExchange(r *Router, w http.ResponseWriter, req *http.Request) *exchange 
 
 // serveEngine is the path of every request that an engine answers.
 func (r *Router) serveEngine(x *exchange) {
+	x.trace()
 	if !r.enter() {
 		x.refuse(rejected(placement.Reject{Why: whyClosed}, "warden"))
 		return
@@ -145,10 +147,12 @@ func (x *exchange) identify() {
 // serveBy gets a place at d and tries replicas until one has answered.
 func (x *exchange) serveBy(d *deployment) {
 	x.turn = d.arrive(x)
-	x.record.Session = x.turn.key.String()
+	x.record.Session, x.record.Estimate = x.turn.key.String(), x.turn.estimate
 	defer x.end()
 	for {
+		asked := time.Now()
 		place, reject, err := x.turn.wait(x.ctx)
+		x.record.Waited += time.Since(asked)
 		switch {
 		case err != nil:
 			x.cut()
@@ -209,5 +213,5 @@ func (x *exchange) end() {
 	x.record.Ended = time.Now()
 	x.turn.end(&x.record)
 	x.router.metrics.Finished(&x.record)
-	x.router.opts.OnFinish(x.record)
+	x.report()
 }

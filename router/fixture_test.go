@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -250,10 +251,16 @@ func (f *fixture) noted(from *[]string) []string {
 	return append([]string(nil), *from...)
 }
 
-func (f *fixture) finished() []Record {
+// reported are the records of all requests.
+func (f *fixture) reported() []Record {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return append([]Record(nil), f.records...)
+}
+
+// finished are the records of those that asked for a place.
+func (f *fixture) finished() []Record {
+	return slices.DeleteFunc(f.reported(), func(r Record) bool { return r.Estimate < 0 })
 }
 
 // every sets the handler of all engines.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lm-warden/warden/router/dialect"
 	"github.com/lm-warden/warden/router/placement"
+	"github.com/lm-warden/warden/router/record"
 )
 
 // refusal is why a request gets no answer from an engine.
@@ -70,9 +71,7 @@ const closedRetry = 5 * time.Second
 
 // refuse answers with r in the shape of the API asked.
 func (x *exchange) refuse(r refusal) {
-	if x.turn == nil { // otherwise its end counts it
-		x.router.metrics.Refused(r.Status)
-	}
+	x.record.Cause, x.record.KeyID = record.CauseOf(r.Code, r.Status), x.keyID
 	h := x.w.Header()
 	if r.retryAfter > 0 {
 		h.Set("Retry-After", strconv.Itoa(int((r.retryAfter+time.Second-1)/time.Second)))
@@ -84,6 +83,11 @@ func (x *exchange) refuse(r refusal) {
 		h.Set("Connection", "close")
 	}
 	x.answer(r.Status, x.api.ErrorBody(r.Error, x.requestID))
+	if x.turn == nil { // otherwise its end counts it
+		x.router.metrics.Refused(r.Status)
+		x.record.Ended = time.Now()
+		x.report()
+	}
 }
 
 func (x *exchange) answerJSON(status int, v any) {

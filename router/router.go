@@ -15,6 +15,7 @@ import (
 	"github.com/lm-warden/warden/router/metrics"
 	"github.com/lm-warden/warden/router/payload"
 	"github.com/lm-warden/warden/router/placement"
+	"github.com/lm-warden/warden/router/record"
 )
 
 // ReplicaID names a replica; ids are unique over all models.
@@ -56,9 +57,14 @@ type Options struct {
 	OnFailure func(id ReplicaID, generation uint64, err error)
 	// OnEvent is told what an operator may want to see. It must not block.
 	OnEvent func(kind string, replica ReplicaID, model, text string, fields map[string]string)
-	// OnFinish is told of every request that reached placement, when it has
-	// ended: for access logs and traces. It must not block.
+	// OnFinish is told of every request for an engine, and of every refusal,
+	// when it has ended: for access logs. It must not block.
 	OnFinish func(Record)
+	// Trace begins the span of a request for an engine, in the trace that its
+	// client named, if any. It returns the trace context that the engine gets,
+	// and what is told when the request has ended. Neither may block. nil
+	// leaves the client's own headers as they are.
+	Trace func(arrived time.Time, client TraceContext) (TraceContext, func(Record))
 
 	// Dial connects to a replica's address instead of the operating system.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
@@ -88,6 +94,9 @@ func (o Options) withDefaults() Options {
 	}
 	return o
 }
+
+// TraceContext is a request's place in a distributed trace.
+type TraceContext = record.TraceContext
 
 // Router is the http.Handler that agents talk to. Make one with New.
 type Router struct {

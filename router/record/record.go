@@ -11,9 +11,12 @@ import (
 	"github.com/lm-warden/warden/router/placement"
 )
 
-// Record is one request that reached placement, for access logs and traces.
+// Record is one request, for access logs and traces. One that was refused
+// before its model was known has no more than an id, a path, times, a status
+// and a cause.
 type Record struct {
 	RequestID, Path, Model string
+	Trace                  TraceContext // as the engine gets it
 	Stream                 bool
 	// Session is the conversation's key in hex, "" for none.
 	Session, Client, Class, KeyID string
@@ -23,11 +26,14 @@ type Record struct {
 	Reason     placement.Reason
 	Attempts   int
 
-	Arrived, Placed, FirstByte, FirstToken, Ended time.Time // zero: never happened
+	Arrived, Placed, FirstByte, FirstToken, Ended time.Time     // zero: never happened
+	Waited                                        time.Duration // for a place, over all attempts
 
-	Status            int // as sent to the client, 0 when nothing was
+	Status            int    // as sent to the client, 0 when nothing was
+	Cause             string // of a refusal, one word
 	BytesIn, BytesOut int64
 	Usage             dialect.Usage // -1 where not measured
+	Estimate          int           // of its prompt tokens, from the length of its text; -1 before it asked for a place
 	Finish            string
 	Aborted, Failed   bool // the client left; the answer could not be completed
 
@@ -38,7 +44,7 @@ type Record struct {
 
 // New is the record of a request that has just come.
 func New(id, path string, arrived time.Time) Record {
-	return Record{RequestID: id, Path: path, Arrived: arrived,
+	return Record{RequestID: id, Path: path, Arrived: arrived, Estimate: -1,
 		Usage: dialect.Usage{PromptTokens: -1, CachedTokens: -1, OutputTokens: -1}}
 }
 
