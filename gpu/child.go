@@ -23,7 +23,7 @@ type ChildOptions struct {
 	// one after another, at 1 to 3 s each.
 	StartBudget time.Duration
 	// DetectBudget is the time for a whole detection, which makes some hundred
-	// calls on a box with NVLink; 0 = 10 s.
+	// calls on a machine with NVLink; 0 = 10 s.
 	DetectBudget time.Duration
 	// Backoff is the pause after a failed child, doubled for each further
 	// failure up to MaxBackoff; 0 = 1 s and 30 s.

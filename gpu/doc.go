@@ -1,4 +1,4 @@
-// Package gpu says what is in the box and who may use it: it detects NVIDIA
+// Package gpu says what is in the machine and who may use it: it detects NVIDIA
 // GPUs, samples them, reports their faults (XIDs), and plans which GPUs each
 // replica gets.
 //
@@ -14,8 +14,9 @@
 //   - serve.go: the child's side; protocol.go: the JSON lines between them.
 //   - driver.go: what serve.go needs of NVML; nvml*.go: that on go-nvml (cgo);
 //     nvml_stub.go: the same without cgo, an error that says so.
-//   - errors.go: one message per NVML code: what, why, next command. xid.go:
-//     the same for XIDs.
+//   - errors.go: one message per NVML code: what, why, next command. xid.go and
+//     package xid: the same for XIDs. fault.go: which of both set a GPU aside,
+//     and which mean that no engine can start; probe.go: how that is found out.
 //   - internal/host: NUMA nodes and process names from /sys and /proc.
 //   - gputest: a libnvidia-ml for tests, compiled from C.
 //   - fake.go: simulated GPUs for the demo.

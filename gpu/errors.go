@@ -17,8 +17,10 @@ const (
 	CodeDriverMismatch  = 18 // hold all restarts; running engines are fine
 	CodeUnknown         = 999
 
-	codeTimeout = 10 // also: no event in the time given
-	codeNoGPU   = 28
+	codeTimeout  = 10 // also: no event in the time given
+	codeBlocked  = 17
+	codeNotReady = 27
+	codeNoGPU    = 28
 )
 
 // Codes of our own, outside NVML's range.
@@ -105,12 +107,12 @@ var codeTexts = map[int]codeText{
 	14:                  {"a GPU's infoROM is corrupted", "its configuration memory is damaged", "`nvidia-smi -q | grep -i inforom`, then ask the maker for a replacement"},
 	CodeGPULost:         {"a GPU fell off the bus", "power, heat, a loose slot or a broken card", "`sudo dmesg | grep -i xid`, then reboot; if it repeats, check power and seating"},
 	CodeResetRequired:   {"a GPU needs a reset before it can be used", "it met an error that only a reset clears", "stop what uses it, then `sudo nvidia-smi --gpu-reset -i INDEX`, or reboot"},
-	17:                  {"the operating system blocks access to a GPU", "the device cgroup of this container or service denies it", "allow the device (container: restart it; systemd: DeviceAllow=/dev/nvidia* rw)"},
+	codeBlocked:         {"the operating system blocks access to a GPU", "the device cgroup of this container or service denies it", "allow the device (container: restart it; systemd: DeviceAllow=/dev/nvidia* rw)"},
 	CodeDriverMismatch:  {"the NVIDIA library and the loaded kernel module have different versions", "the driver was upgraded and the old module is still loaded; engines that run go on, new ones cannot start", "reboot, or stop every GPU process and `sudo rmmod nvidia_uvm nvidia_drm nvidia_modeset nvidia && sudo modprobe nvidia`"},
 	19:                  {"a GPU is in use by another operation", "a reset or reconfiguration is going on", "wait, then run the command again"},
 	20:                  {"NVML had too little memory", "the machine is out of memory", "`free -h`, then stop what uses it"},
 	23:                  {"the NVIDIA driver ran out of a resource", "too many contexts or open files", "`nvidia-smi`, then stop processes that are not needed"},
-	27:                  {"the NVIDIA driver is not ready", "it still starts", "wait some seconds, then run the command again"},
+	codeNotReady:        {"the NVIDIA driver is not ready", "it still starts", "wait some seconds, then run the command again"},
 	codeNoGPU:           {"no GPU was found", "the driver runs but manages no GPU", "`lspci | grep -i nvidia`; without a GPU: `warden up --demo` or `--device cpu`"},
 	CodeUnknown:         {"the NVIDIA driver failed with an unknown error", "usual after suspend, or when a container lost access to its devices", "`sudo rmmod nvidia_uvm && sudo modprobe nvidia_uvm`; in a container: restart it"},
 

@@ -67,21 +67,67 @@ func TestNVMLErrorJSON(t *testing.T) {
 	}
 }
 
-func TestXID(t *testing.T) {
-	for _, code := range []int{13, 31, 43, 45, 68, 109} {
-		if NewXID("GPU-a", code, time.Time{}).Fatal {
-			t.Errorf("XID %d is the program's fault", code)
+// An XID or a sample sets its GPU aside, or does not; the fix names that GPU.
+func TestFaults(t *testing.T) {
+	lost := Sample{UUID: "GPU-a"}
+	lost.failed(CodeGPULost, "nvmlDeviceGetMemoryInfo")
+	reset := Sample{UUID: "GPU-a"}
+	reset.failed(CodeResetRequired, "nvmlDeviceGetMemoryInfo")
+	refused := Sample{UUID: "GPU-a"}
+	refused.failed(CodeNoPermission, "nvmlDeviceGetMemoryInfo")
+	tests := []struct {
+		name string
+		got  interface{ Fault() (Fault, bool) }
+		want string // part of What; "" = no fault
+		fix  string
+		gone bool
+	}{
+		{"a program's XID", XID{UUID: "GPU-a", Code: 13}, "", "", false},
+		{"an unknown XID", XID{UUID: "GPU-a", Code: 500}, "", "", false},
+		{"off the bus", XID{UUID: "GPU-a", Code: 79}, "XID 79 (GPU fell off the bus)", "reboot", true},
+		{"firmware", XID{UUID: "GPU-a", Code: 119}, "XID 119", "--gpu-reset -i GPU-a`", false},
+		{"wrong results", XID{UUID: "GPU-a", Code: 95}, "XID 95", "--gpu-reset -i GPU-a`", true},
+		{"a good sample", Sample{UUID: "GPU-a"}, "", "", false},
+		{"a lost GPU", lost, "fell off the bus", "reboot", true},
+		{"a GPU to reset", reset, "needs a reset", "--gpu-reset -i GPU-a`", true},
+		{"no permission", refused, "", "", false},
+		{"the driver asks for a reset", Sample{UUID: "GPU-a", Recovery: RecoveryReset}, "asks for a reset", "--gpu-reset -i GPU-a`", false},
+		{"the driver asks for a reboot", Sample{UUID: "GPU-a", Recovery: RecoveryReboot}, "asks for a reboot", "reboot", true},
+		{"the driver drains links", Sample{UUID: "GPU-a", Recovery: RecoveryDrainP2P}, "", "", false},
+		{"no spare row", Device{UUID: "GPU-a", Health: Health{RemapFailed: true}}, "could not be replaced", "GPU-a", false},
+		{"a row to replace", Device{UUID: "GPU-a", Health: Health{RemapPending: true}}, "", "", false},
+	}
+	for _, tt := range tests {
+		f, ok := tt.got.Fault()
+		if ok != (tt.want != "") || !strings.Contains(f.What, tt.want) || !strings.Contains(f.Fix, tt.fix) || f.Gone != tt.gone || strings.Contains(f.Fix, "INDEX") {
+			t.Errorf("%s: %t %+v", tt.name, ok, f)
 		}
 	}
-	for _, code := range []int{48, 74, 79, 94, 95, 119, 120, 999} {
-		if !NewXID("GPU-a", code, time.Time{}).Fatal {
-			t.Errorf("XID %d is the GPU's fault", code)
+}
+
+func TestStartsFail(t *testing.T) {
+	for code, want := range map[int]bool{CodeDriverMismatch: true, CodeDriverNotLoaded: true, CodeUnknown: true, CodeLibraryNotFound: true,
+		CodeGPULost: false, CodeNoAnswer: false, CodeChildEnded: false, CodeBusy: false, CodeNoSuchFunction: false} {
+		if got := StartsFail(fmt.Errorf("look: %w", nvmlError(code, "", ""))); got != want {
+			t.Errorf("code %d: %t", code, got)
 		}
 	}
-	for code, want := range map[int]string{79: "XID 79 (GPU fell off the bus)", 500: "XID 500"} {
-		if got := (XID{Code: code}).String(); got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
+	if StartsFail(nil) || StartsFail(errors.New("x")) {
+		t.Error("an error of other origin holds the starts")
+	}
+}
+
+func TestWithMissing(t *testing.T) {
+	devices := []Device{{UUID: "GPU-a", Index: 0}, {UUID: "GPU-b", Index: 1}}
+	got := WithMissing([]Sample{{UUID: "GPU-b"}}, devices, time.Unix(9, 0))
+	if len(got) != 2 || got[1].UUID != "GPU-a" || got[1].Code != CodeGPULost || got[1].At.IsZero() {
+		t.Fatalf("%+v", got)
+	}
+	if f, ok := got[1].Fault(); !ok || !f.Gone {
+		t.Errorf("%+v %t", f, ok)
+	}
+	if got := WithMissing([]Sample{{UUID: "GPU-b"}, {UUID: "GPU-a"}}, devices, time.Unix(9, 0)); len(got) != 2 {
+		t.Errorf("nothing is missing: %+v", got)
 	}
 }
 

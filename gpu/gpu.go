@@ -27,12 +27,24 @@ type Device struct {
 	MemoryFree uint64 `json:"memory_free"`
 
 	ComputeCap [2]int `json:"compute_cap"` // major, minor; 0,0 unknown
-	NUMANode   int    `json:"numa_node"`   // -1 unknown, or a box with one node
+	NUMANode   int    `json:"numa_node"`   // -1 unknown, or a machine with one node
 	CPUs       []int  `json:"cpus"`        // of that node and allowed to us; nil unknown
 
 	MIG         bool      `json:"mig"`          // partitioned: cannot be pinned by index
 	ComputeMode string    `json:"compute_mode"` // one of the ComputeMode constants; "" unknown
 	Processes   []Process `json:"processes"`    // sorted by PID; decoration, never a gate
+	Health      Health    `json:"health"`
+}
+
+// Health is what a GPU says of its own condition at detection. A nil pointer
+// means that this GPU or driver does not say.
+type Health struct {
+	ECCUncorrected *uint64  `json:"ecc_uncorrected,omitempty"` // memory errors that could not be corrected, since the driver was loaded
+	RemapPending   bool     `json:"remap_pending,omitempty"`   // a memory row or page is replaced at the next reset
+	RemapFailed    bool     `json:"remap_failed,omitempty"`    // there was no spare row left
+	PowerLimit     *float64 `json:"power_limit_watts,omitempty"`
+	PowerDefault   *float64 `json:"power_default_watts,omitempty"`
+	Recovery       Recovery `json:"recovery,omitempty"`
 }
 
 // The compute modes of a GPU (nvidia-smi -c).
@@ -85,6 +97,7 @@ type Lost struct {
 	NVMLIndex int    `json:"nvml_index"`
 	Code      int    `json:"code"` // NVML's return code
 	Err       string `json:"err"`
+	Fix       string `json:"fix"`
 }
 
 // Find returns the device with that UUID. Use it to get the index that is
@@ -114,10 +127,14 @@ type Sample struct {
 	TemperatureC *float64 `json:"temperature_c,omitempty"`
 	Throttled    []string `json:"throttled,omitempty"` // thermal and brake causes only
 
-	// Err says why this GPU could not be read; Code is NVML's (CodeGPULost: the
-	// GPU is gone until a reboot). Other GPUs' samples are still good.
+	// Err says why this GPU could not be read, and Fix what to do; Code is NVML's
+	// (CodeGPULost: the GPU is gone until a reboot). Other GPUs' samples are still
+	// good.
 	Err  string `json:"err,omitempty"`
+	Fix  string `json:"fix,omitempty"`
 	Code int    `json:"code,omitempty"`
+
+	Recovery Recovery `json:"recovery,omitempty"` // what the driver asks for
 }
 
 // Source looks at the GPUs. Child is the real one, Fake the simulated one.

@@ -53,7 +53,7 @@ func unequal(req PlanRequest, usable []Device) *PlanError {
 		kinds[d.ShortName()]++
 	}
 	e := &PlanError{Kind: Unequal}
-	e.What = fmt.Sprintf("`%s` needs groups of %d equal GPUs, this box has", numbers(req.DP, req.TP), req.TP)
+	e.What = fmt.Sprintf("`%s` needs groups of %d equal GPUs, this machine has", numbers(req.DP, req.TP), req.TP)
 	fits := 0
 	for i, name := range slices.Sorted(maps.Keys(kinds)) {
 		if i > 0 {

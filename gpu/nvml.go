@@ -116,7 +116,7 @@ func (n *nvmlDriver) enumerate() error {
 		h, call, code := n.openDevice(i)
 		if code != 0 {
 			err := nvmlError(code, call, "")
-			n.lost = append(n.lost, Lost{NVMLIndex: i, Code: code, Err: err.Error()})
+			n.lost = append(n.lost, Lost{NVMLIndex: i, Code: code, Err: err.Error(), Fix: withName(err.Fix, strconv.Itoa(i))})
 			continue
 		}
 		n.handles = append(n.handles, h)
@@ -223,6 +223,7 @@ func (n *nvmlDriver) device(h handle, allowed []int) Device {
 	}
 	d.NUMANode, d.CPUs = n.numa(h, allowed)
 	d.Processes = n.processes(h)
+	d.Health = n.health(h)
 	return d
 }
 

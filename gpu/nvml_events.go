@@ -54,7 +54,7 @@ func watchXIDs(ctx context.Context, set nvml.EventSet, uuids map[nvml.Device]str
 		switch int(ret) {
 		case 0:
 			if event.EventType&nvml.EventTypeXidCriticalError != 0 {
-				report(NewXID(uuids[event.Device], int(event.EventData), time.Now()))
+				report(XID{UUID: uuids[event.Device], Code: int(event.EventData), At: time.Now()})
 			}
 		case codeTimeout:
 		default:

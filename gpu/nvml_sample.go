@@ -27,10 +27,10 @@ func (n *nvmlDriver) measure(h handle, s *Sample) {
 	switch code {
 	case 0, CodeNotSupported, CodeNoSuchFunction:
 	default:
-		s.Code = code
-		s.Err = nvmlError(code, "nvmlDeviceGetMemoryInfo", "").Error()
+		s.failed(code, "nvmlDeviceGetMemoryInfo")
 		return
 	}
+	s.Recovery = n.recovery(h)
 	if use, code := read(n, h.GetUtilizationRates, "nvmlDeviceGetUtilizationRates"); code == 0 {
 		s.Utilization = new(float64(use.Gpu) / 100)
 	}

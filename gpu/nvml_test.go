@@ -165,6 +165,29 @@ func TestDetect(t *testing.T) {
 	}
 }
 
+func TestHealth(t *testing.T) {
+	lines := gputest.A4000s(2) // NVML index 1 is the first on the bus
+	lines[3] += " limit=100 default=140 ecc=3 remap=2 recovery=1"
+	child, state := serveFake(t, lines)
+	got := detect(t, child)
+	want := Health{ECCUncorrected: new(uint64(3)), RemapFailed: true, PowerLimit: new(100.0), PowerDefault: new(140.0), Recovery: RecoveryReset}
+	if diff := cmp.Diff(want, got.Devices[0].Health); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(Health{}, got.Devices[1].Health); diff != "" {
+		t.Errorf("a card that says nothing: %s", diff)
+	}
+	samples, err := child.Sample(t.Context())
+	if err != nil || samples[0].Recovery != RecoveryReset || samples[1].Recovery != RecoveryNone {
+		t.Errorf("%+v %v", samples, err)
+	}
+	lines[3] += " remap=1 recovery=0"
+	state.Set(lines...)
+	if got := detect(t, child).Devices[0].Health; !got.RemapPending || got.RemapFailed || got.Recovery != RecoveryNone {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestDetectSwitch(t *testing.T) {
 	child, _ := serveFake(t, append(gputest.A4000s(3), "switch 0 0 18", "switch 1 1 18", "switch 2 2 12"))
 	inv := detect(t, child)
@@ -467,11 +490,35 @@ func TestChildKilledAndRecovery(t *testing.T) {
 	})
 }
 
+// A library that does not fit the module any more is seen by a new program
+// only: the child that runs goes on.
+func TestProbeSeesWhatTheRunningChildCannot(t *testing.T) {
+	library := gputest.Build(t)
+	state := gputest.NewState(t, gputest.A4000s(1)...)
+	child, _ := start(t, "serve", library, state, ChildOptions{})
+	detect(t, child)
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts := ChildOptions{Argv: []string{exe}, Env: append(os.Environ(), childEnv+"=serve", libraryEnv+"="+library, state.Env())}
+	if err := Probe(t.Context(), opts); err != nil {
+		t.Fatal(err)
+	}
+	state.Set(append(gputest.A4000s(1), "code nvmlInit_v2 18")...)
+	if _, err := child.Sample(t.Context()); err != nil {
+		t.Errorf("the running child noticed: %v", err)
+	}
+	if err := Probe(t.Context(), opts); !StartsFail(err) {
+		t.Errorf("the probe did not: %v", err)
+	}
+}
+
 func TestXIDs(t *testing.T) {
 	child, state := serveFake(t, gputest.A4000s(2))
 	detect(t, child)
 	state.Set(append(gputest.A4000s(2), "xid 1 0 31", "xid 2 1 79")...)
-	for _, want := range []XID{{UUID: gputest.UUID(1), Code: 31}, {UUID: gputest.UUID(0), Code: 79, Fatal: true}} {
+	for _, want := range []XID{{UUID: gputest.UUID(1), Code: 31}, {UUID: gputest.UUID(0), Code: 79}} {
 		select {
 		case got := <-child.Events():
 			if time.Since(got.At) > time.Minute {

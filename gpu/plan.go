@@ -122,11 +122,11 @@ func named(inv Inventory, indices []int) ([]Device, error) {
 func noSuchGPU(inv Inventory, index int) *PlanError {
 	if len(inv.Devices) == 0 {
 		return &PlanError{Kind: NoSuchGPU,
-			What: fmt.Sprintf("there is no GPU %d, this box has none", index),
+			What: fmt.Sprintf("there is no GPU %d, this machine has none", index),
 			Fix:  "`warden up --demo` or `--device cpu`"}
 	}
 	return &PlanError{Kind: NoSuchGPU,
-		What: fmt.Sprintf("there is no GPU %d, this box has %s", index, indexRange(inv.Devices)),
+		What: fmt.Sprintf("there is no GPU %d, this machine has %s", index, indexRange(inv.Devices)),
 		Fix:  "`--gpus` with indices that `warden gpus` shows"}
 }
 
@@ -146,11 +146,11 @@ func enough(inv Inventory, req PlanRequest, candidates, usable []Device, refusal
 	return tooFew(inv, req, candidates)
 }
 
-// tooFew: `--dp 4 --tp 2` needs 8 GPUs, this box has 4.
+// tooFew: `--dp 4 --tp 2` needs 8 GPUs, this machine has 4.
 func tooFew(inv Inventory, req PlanRequest, candidates []Device) *PlanError {
 	have := len(candidates)
 	e := &PlanError{Kind: TooFew}
-	where := fmt.Sprintf("this box has %d", have)
+	where := fmt.Sprintf("this machine has %d", have)
 	if req.GPUs != nil {
 		where = fmt.Sprintf("`--gpus %s` names %d", joinInts(req.GPUs), have)
 	} else if len(inv.Lost) > 0 {

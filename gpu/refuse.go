@@ -171,7 +171,7 @@ func notUsable(inv Inventory, req PlanRequest, refusals []Refusal) *PlanError {
 	return e
 }
 
-// others offers the usable GPUs of the whole box: `--gpus 0,1,3 --dp 3`.
+// others offers the usable GPUs of the whole machine: `--gpus 0,1,3 --dp 3`.
 func others(inv Inventory, req PlanRequest) string {
 	usable, _ := divide(inv.Devices, req)
 	dp := len(usable) / req.TP

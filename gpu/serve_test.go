@@ -99,8 +99,8 @@ func TestServe(t *testing.T) {
 		if m := s.hear(t); m.ID != 3 || m.Error == nil || m.Error.Code != CodeNoSuchFunction {
 			t.Errorf("unknown operation: %+v", m)
 		}
-		fault <- NewXID("GPU-a", 79, time.Now())
-		if m := s.hear(t); m.ID != 0 || m.XID == nil || m.XID.Code != 79 || !m.XID.Fatal {
+		fault <- XID{UUID: "GPU-a", Code: 79, At: time.Now()}
+		if m := s.hear(t); m.ID != 0 || m.XID == nil || m.XID.Code != 79 {
 			t.Errorf("fault: %+v", m)
 		}
 		_ = s.in.Close()
@@ -157,7 +157,7 @@ func FuzzParseMessage(f *testing.F) {
 		{ID: 1, Samples: []Sample{{UUID: "GPU-a", Utilization: new(0.5)}}},
 		{ID: 2, Inventory: &Inventory{Devices: []Device{{CPUs: []int{1, 2}}}, Links: []Link{{A: 0, B: 1, Level: LevelSystem}}}},
 		{Error: nvmlError(CodeGPULost, "", "")},
-		{XID: &XID{Code: 79, Fatal: true}},
+		{XID: &XID{Code: 79}},
 	} {
 		line, err := json.Marshal(m)
 		if err != nil {

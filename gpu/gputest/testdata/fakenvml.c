@@ -8,7 +8,9 @@
 //   code CALL@N CODE          the same for NVML index N only
 //   block CALL                CALL never returns
 //   gpu N key=value ...       one GPU; keys: uuid bus name total used reserved
-//                             (MiB) cc mig mode util power temp throttle
+//                             (MiB) cc mig mode util power temp throttle; not
+//                             supported unless given: limit default (W) ecc
+//                             remap (1 pending, 2 failed) recovery (NVML's number)
 //   proc N PID MIB            a process; counts while PID lives
 //   topo A B LEVEL            PCIe distance of a pair, else 50
 //   nvlink A B COUNT          direct NVLinks
@@ -36,6 +38,7 @@ struct gpu {
 	int present, mig, mode, cc_major, cc_minor, has_memory;
 	char uuid[80], bus[32], name[64];
 	unsigned long long total, used, reserved, power, util, temp, throttle;
+	long long limit, limit_default, ecc, remap, recovery; // one more than the value; 0 = not supported
 };
 
 // A device handle is a pointer into this array: its position is the NVML index.
@@ -113,6 +116,11 @@ static void set_field(struct gpu *g, const char *key, const char *value) {
 	else if (!strcmp(key, "power")) g->power = n;
 	else if (!strcmp(key, "temp")) g->temp = n;
 	else if (!strcmp(key, "throttle")) g->throttle = n;
+	else if (!strcmp(key, "limit")) g->limit = (long long)n + 1;
+	else if (!strcmp(key, "default")) g->limit_default = (long long)n + 1;
+	else if (!strcmp(key, "ecc")) g->ecc = (long long)n + 1;
+	else if (!strcmp(key, "remap")) g->remap = (long long)n + 1;
+	else if (!strcmp(key, "recovery")) g->recovery = (long long)n + 1;
 }
 
 static int alive(int pid) { return pid > 0 && (kill(pid, 0) == 0 || errno == EPERM); }
@@ -258,6 +266,46 @@ nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t d, nvmlTemperatureSensors_t s
 	BEGIN(index_of(d));
 	if (s != NVML_TEMPERATURE_GPU) return NVML_ERROR_INVALID_ARGUMENT;
 	*degrees = (unsigned int)gpu_at(index_of(d)).temp;
+	return NVML_SUCCESS;
+}
+
+#define OPTIONAL_GETTER(name, field, scale)                                   \
+	nvmlReturn_t name(nvmlDevice_t d, unsigned int *value) {                  \
+		BEGIN(index_of(d));                                                   \
+		struct gpu g = gpu_at(index_of(d));                                   \
+		if (!g.field) return NVML_ERROR_NOT_SUPPORTED;                        \
+		*value = (unsigned int)(g.field - 1) * (scale);                       \
+		return NVML_SUCCESS;                                                  \
+	}
+OPTIONAL_GETTER(nvmlDeviceGetPowerManagementLimit, limit, 1000)
+OPTIONAL_GETTER(nvmlDeviceGetPowerManagementDefaultLimit, limit_default, 1000)
+
+nvmlReturn_t nvmlDeviceGetTotalEccErrors(nvmlDevice_t d, nvmlMemoryErrorType_t type, nvmlEccCounterType_t counter, unsigned long long *count) {
+	BEGIN(index_of(d));
+	struct gpu g = gpu_at(index_of(d));
+	if (!g.ecc || type != NVML_MEMORY_ERROR_TYPE_UNCORRECTED || counter != NVML_VOLATILE_ECC) return NVML_ERROR_NOT_SUPPORTED;
+	*count = (unsigned long long)(g.ecc - 1);
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetRemappedRows(nvmlDevice_t d, unsigned int *correctable, unsigned int *uncorrectable, unsigned int *pending, unsigned int *failed) {
+	BEGIN(index_of(d));
+	struct gpu g = gpu_at(index_of(d));
+	if (!g.remap) return NVML_ERROR_NOT_SUPPORTED;
+	*correctable = *uncorrectable = 0;
+	*pending = g.remap - 1 == 1, *failed = g.remap - 1 == 2;
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t d, int count, nvmlFieldValue_t *values) {
+	BEGIN(index_of(d));
+	struct gpu g = gpu_at(index_of(d));
+	for (int i = 0; i < count; i++) {
+		int known = values[i].fieldId == NVML_FI_DEV_GET_GPU_RECOVERY_ACTION && g.recovery;
+		values[i].nvmlReturn = known ? NVML_SUCCESS : NVML_ERROR_NOT_SUPPORTED;
+		values[i].valueType = NVML_VALUE_TYPE_UNSIGNED_INT;
+		values[i].value.uiVal = known ? (unsigned int)(g.recovery - 1) : 0;
+	}
 	return NVML_SUCCESS;
 }
 
