@@ -89,7 +89,7 @@ func (b *bed) startOwn(ctx context.Context) error {
 	url := "http://" + address
 	command, err := b.reader.Command(supervisor.Spec{
 		ID: "own", Model: model, Repo: b.model(), ServedNames: []string{model}, Device: supervisor.DeviceCPU,
-		CPUs: b.machine.half(), Address: url, MaxNumSeqs: maxNumSeqs, Args: engineArgs(), Env: []string{engineEnv},
+		CPUs: b.half(), Address: url, MaxNumSeqs: maxNumSeqs, Args: engineArgs(), Env: []string{engineEnv},
 	})
 	if err != nil {
 		return err

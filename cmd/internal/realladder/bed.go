@@ -3,7 +3,6 @@ package realladder
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -12,9 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/lm-warden/warden/cmd/internal/process"
+	"github.com/lm-warden/warden/cmd/internal/proxies"
 	"github.com/lm-warden/warden/configs"
 	"github.com/lm-warden/warden/supervisor"
 	"github.com/lm-warden/warden/supervisor/control"
@@ -35,7 +33,6 @@ const (
 const (
 	startLimit = 8 * time.Minute // two engines at once on busy cores; alone one takes 30 s
 	stopLimit  = time.Minute
-	readyLimit = 30 * time.Second // of a router whose engines run
 )
 
 // bed holds the two engines. warden starts them; while it is not there they go
@@ -46,6 +43,7 @@ type bed struct {
 	install vllm.Install
 	reader  *vllm.Engine
 	client  *http.Client
+	home    proxies.Home
 	warden  *process.Process
 	engines []string // addresses, http://host:port
 	own     *process.Process
@@ -74,87 +72,34 @@ func newBed(o Options) (*bed, error) {
 		Options: o, dir: dir, install: install, reader: vllm.New(install, vllm.Options{}),
 		client: &http.Client{Transport: &http.Transport{IdleConnTimeout: 4 * time.Second, DisableCompression: true}},
 	}
+	b.home = proxies.Home{Dir: dir, Peers: o.Peers, Client: b.client}
 	return b, tiny.WriteHeavy(b.model())
 }
 
 func (b *bed) model() string { return filepath.Join(b.dir, model) }
 
-// environ is what warden and its engines see: nothing of the user's settings.
-func (b *bed) environ() []string {
-	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + b.dir}
-	for _, name := range []string{"XDG_RUNTIME_DIR", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"} {
-		env = append(env, name+"="+b.dir)
-	}
-	return env
-}
-
 // useWarden starts a warden with that policy over the engines, the first time
 // with the engines.
 func (b *bed) useWarden(ctx context.Context, policy string) (url string, err error) {
 	b.leaveWarden()
-	listen, err := process.FreeAddress()
-	if err != nil {
-		return "", err
-	}
-	config, err := yaml.Marshal(map[string]any{
-		"listen": listen,
-		"engine": map[string]any{"device": configs.DeviceCPU, "listen": "tcp", "parallel_start": true, "vllm": b.install.Argv[0]},
-		"models": []any{map[string]any{
-			"alias": model, "repo": b.model(), "dp": replicas, "affinity": policy, "max_num_seqs": maxNumSeqs,
-			"args": engineArgs(), "env": []string{engineEnv},
-		}},
-	})
-	if err != nil {
-		return "", err
-	}
-	file := filepath.Join(b.dir, "warden.yaml")
-	if err := os.WriteFile(file, config, 0o600); err != nil {
-		return "", err
-	}
-	b.warden, err = process.Start(process.Command{
-		Name: "warden", Argv: []string{b.Warden, "up", "--config", file, "--no-tui", "--progress", "plain"},
-		Env: b.environ(), Dir: b.dir, Stays: true,
-	})
-	if err != nil {
-		return "", err
-	}
 	limit := startLimit
 	if len(b.engines) > 0 {
 		limit = stopLimit
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	var status control.Status
-	err = b.warden.Await(ctx, "had all replicas ready", func(ctx context.Context) (err error) {
-		status, err = b.status(ctx)
-		return err
-	})
+	w, err := b.home.StartWarden(ctx, b.Warden, map[string]any{
+		"engine": map[string]any{"device": configs.DeviceCPU, "listen": "tcp", "parallel_start": true, "vllm": b.install.Argv[0]},
+		"models": []any{map[string]any{
+			"alias": model, "repo": b.model(), "dp": replicas, "affinity": policy, "max_num_seqs": maxNumSeqs,
+			"args": engineArgs(), "env": []string{engineEnv},
+		}},
+	}, replicas)
 	if err != nil {
 		return "", err
 	}
-	return status.Listen, b.findEngines(status)
-}
-
-// status is what warden says once all its replicas are ready and measured.
-func (b *bed) status(ctx context.Context) (control.Status, error) {
-	c, err := control.Dial(ctx, filepath.Join(b.dir, "warden", "default", "control.sock"))
-	if err != nil {
-		return control.Status{}, err
-	}
-	defer c.Close()
-	status, err := c.Status(ctx)
-	if err != nil {
-		return status, err
-	}
-	for _, r := range status.Replicas {
-		if r.State != control.StateReady || r.Engine == nil || r.Engine.KVCapacityTokens == 0 {
-			return status, fmt.Errorf("replica %s is %s (%s)", r.ID, r.State, r.Note)
-		}
-	}
-	if len(status.Replicas) != replicas {
-		return status, fmt.Errorf("%d replicas, want %d", len(status.Replicas), replicas)
-	}
-	return status, nil
+	b.warden = w.Process
+	return w.URL, b.findEngines(w.Status)
 }
 
 // findEngines reads where the engines listen from their command lines, and
@@ -237,15 +182,7 @@ func (b *bed) close(failed bool) error {
 	if b.own != nil {
 		b.own.Stop(stopLimit)
 	}
-	down, err := process.Start(process.Command{Name: "down", Argv: []string{b.Warden, "down"}, Env: b.environ(), Dir: b.dir})
-	if err == nil {
-		select {
-		case <-down.Ended():
-		case <-time.After(stopLimit):
-			down.Stop(0)
-			err = errors.New("`warden down` does not end: engines may still run")
-		}
-	}
+	err := b.home.WardenDown(b.Warden)
 	b.client.CloseIdleConnections()
 	if failed || err != nil {
 		fmt.Fprintf(b.Log, "the logs of the run are in %s\n", b.dir)

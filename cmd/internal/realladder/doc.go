@@ -9,13 +9,13 @@
 //	run.go        Options, Run: what is measured in which order
 //	bed.go        the two engines, which warden starts and every arm shares
 //	arms.go       what is compared: warden's policies, vLLM's own balancer
-//	peers.go      HAProxy, vllm-router, smg: their settings
+//	peers.go      HAProxy, vllm-router, smg: their policies (how they start: cmd/internal/proxies)
 //	talk.go       answers that can be replayed token by token
 //	rates.go      what this machine's engines cost, measured; fit.go: the fit
 //	simulate.go   the same cells in virtual time
 //	report.go     medians, comparisons, Markdown and JSON
 //	tables.go     the Markdown
-//	machine.go    what it ran on
+//	versions.go   what takes part
 //
 // # What is fair
 //

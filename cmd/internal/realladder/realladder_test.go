@@ -5,8 +5,6 @@ import (
 	"io"
 	"math"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +14,7 @@ import (
 
 	"github.com/lm-warden/warden/cmd/internal/ladder"
 	"github.com/lm-warden/warden/cmd/internal/load"
+	"github.com/lm-warden/warden/cmd/internal/proxies"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -118,37 +117,10 @@ func TestCounterpartsExist(t *testing.T) {
 	}
 }
 
-func TestPeers(t *testing.T) {
-	dir := t.TempDir()
-	b := &bed{dir: dir, engines: []string{"http://127.0.0.1:7001", "http://127.0.0.1:7002"}}
-	b.Peers = filepath.Join(dir, "peers")
-	program := filepath.Join(b.Peers, "smg-1", "bin", "smg")
-	if err := os.MkdirAll(filepath.Dir(program), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(program, nil, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if got := b.find("smg"); got != program {
-		t.Errorf("found %q, want %q", got, program)
-	}
-	if why := peerArm("x", "", peer{program: "no-such-router"}).missing(b); !strings.Contains(why, "no-such-router") {
-		t.Errorf("missing: %q", why)
-	}
-	if _, err := haproxy(b, "haproxy", "127.0.0.1", "99"); err != nil {
-		t.Fatal(err)
-	}
-	config, err := os.ReadFile(filepath.Join(dir, "haproxy.cfg"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, line := range []string{"  option http-no-delay\n", "  bind 127.0.0.1:99\n", "  stick on req.hdr(X-Session-ID)\n  server r0 127.0.0.1:7001\n  server r1 127.0.0.1:7002\n"} {
-		if !strings.Contains(string(config), line) {
-			t.Errorf("no %q in\n%s", line, config)
-		}
-	}
+func TestProgramsAreToldTheCosts(t *testing.T) {
+	b := &bed{engines: []string{"http://127.0.0.1:7001"}}
 	b.rates = Rates{Prefill: [3]float64{0.01, 0.00025, 1e-9}, Decode: [3]float64{0.004, 0.0002, 1e-7}}
-	argv, err := programs(b, "vllm-router", "127.0.0.1", "99")
+	argv, err := programs(b).Argv(proxies.Home{}, "vllm-router", "127.0.0.1", "99")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,13 +135,21 @@ func TestPeers(t *testing.T) {
 	}
 }
 
+func TestMissingPeerIsNamed(t *testing.T) {
+	b := &bed{home: proxies.Home{Peers: t.TempDir()}}
+	a := peerArm("x", "", func(*bed) proxies.Peer { return proxies.Peer{Program: "no-such-router"} })
+	if why := a.missing(b); !strings.Contains(why, "no-such-router") {
+		t.Errorf("missing: %q", why)
+	}
+}
+
 func cellOf(arm string, round, sessions int, tokens float64, p50 float64) Cell {
 	return Cell{Arm: arm, Round: round, Report: load.Report{Sessions: sessions, OutputTokensPerMin: tokens, SessionsPerHour: tokens / 5, TTFTp50: &p50}}
 }
 
 func sampleReport() Report {
 	return Report{
-		Machine: Machine{CPU: "a chip", Cores: []int{0, 1}, LoadBefore: 3},
+		Machine: proxies.Machine{CPU: "a chip", Cores: []int{0, 1}, LoadBefore: 3},
 		Seconds: 50, Scale: Scale, Shape: shape(), Arms: []string{"warden admission", "b", "c"},
 		Absent: []Absent{{"smg cache_aware", "smg is not installed"}},
 		Cells: []Cell{

@@ -9,15 +9,16 @@ import (
 
 	"github.com/lm-warden/warden/cmd/internal/ladder"
 	"github.com/lm-warden/warden/cmd/internal/load"
+	"github.com/lm-warden/warden/cmd/internal/proxies"
 )
 
 // Report is everything that a run found.
 type Report struct {
-	Started time.Time  `json:"started"`
-	Machine Machine    `json:"machine"`
-	Seconds float64    `json:"seconds_a_cell"`
-	Scale   int        `json:"lengths_divided_by"`
-	Shape   load.Shape `json:"shape"`
+	Started time.Time       `json:"started"`
+	Machine proxies.Machine `json:"machine"`
+	Seconds float64         `json:"seconds_a_cell"`
+	Scale   int             `json:"lengths_divided_by"`
+	Shape   load.Shape      `json:"shape"`
 	// Rates were measured before the first round and after each.
 	Rates  []Rates  `json:"rates"`
 	Arms   []string `json:"arms"`

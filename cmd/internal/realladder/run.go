@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lm-warden/warden/cmd/internal/load"
+	"github.com/lm-warden/warden/cmd/internal/proxies"
 	"github.com/lm-warden/warden/router/placement"
 )
 
@@ -31,7 +32,7 @@ type Options struct {
 	// Done is called after each round with what is known so far; may be nil.
 	Done func(Report) error
 
-	machine Machine
+	machine proxies.Machine
 	rates   Rates
 }
 
@@ -46,7 +47,7 @@ type Cell struct {
 // Run measures everything. What was measured before an error is returned with
 // it.
 func Run(ctx context.Context, o Options) (report Report, err error) {
-	if o.machine, err = describeMachine(); err != nil {
+	if o.machine, err = proxies.DescribeMachine(); err != nil {
 		return report, err
 	}
 	all, err := chosen(arms(), o.Arms)
@@ -153,7 +154,7 @@ func (b *bed) cell(ctx context.Context, a arm, sessions, round int, report *Repo
 	if err := b.settle(ctx); err != nil {
 		return err
 	}
-	before := loadAverage()
+	before := proxies.LoadAverage()
 	url, stop, err := a.start(ctx, b)
 	if err != nil {
 		return fmt.Errorf("%s: %w", a.name, err)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/lm-warden/warden/router/placement"
@@ -61,18 +60,8 @@ func (r Report) WriteMarkdown(w io.Writer) error {
 }
 
 func (r Report) writeHead(b *strings.Builder) {
-	m := r.Machine
-	fmt.Fprintf(b, "# The ladder on real vLLM\n\nBegun %s. %s, %d cores used, %s, Linux %s.\n",
-		r.Started.Format("2006-01-02 15:04 MST"), m.CPU, len(m.Cores), m.Memory, m.Kernel)
-	var versions []string
-	for name, v := range m.Versions {
-		versions = append(versions, name+" "+strings.TrimPrefix(v, name+" "))
-	}
-	slices.Sort(versions)
-	fmt.Fprintf(b, "Versions: %s.\n\n", strings.Join(versions, "; "))
-	if m.shared() {
-		fmt.Fprintf(b, "**The machine was shared:** its load average was %.1f before anything was started. Read the order, not the figures.\n\n", m.LoadBefore)
-	}
+	fmt.Fprintf(b, "# The ladder on real vLLM\n\nBegun %s. ", r.Started.Format("2006-01-02 15:04 MST"))
+	r.Machine.WriteMarkdown(b)
 	s := r.Shape
 	fmt.Fprintf(b, "%d replicas of vLLM's CPU build. Closed loop, %.0f s a cell, cold caches. Lengths are the reference load's divided by %d: "+
 		"%d tokens shared, %d first, %d each further turn, %d to %d of output, %d turns. One cell of a minute varies by about %.0f %%.\n",
