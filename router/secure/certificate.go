@@ -1,0 +1,76 @@
+package secure
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"sync/atomic"
+	"time"
+)
+
+// Certificate is what the server shows to clients that connect from now on.
+type Certificate struct {
+	now atomic.Pointer[tls.Certificate]
+}
+
+// Load reads a certificate chain and its private key, both PEM.
+func Load(certFile, keyFile string) (*Certificate, error) {
+	c := &Certificate{}
+	return c, c.Reload(certFile, keyFile)
+}
+
+// Reload replaces the certificate; after an error the one before stays.
+func (c *Certificate) Reload(certFile, keyFile string) error {
+	info, err := os.Stat(keyFile)
+	if err != nil {
+		return fmt.Errorf("cannot read the private key: %w", err)
+	}
+	if mode := info.Mode().Perm(); mode&0o007 != 0 {
+		return fmt.Errorf("private key %s: mode %04o lets everybody use it, chmod 600 it", keyFile, mode)
+	}
+	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
+	if err != nil {
+		return fmt.Errorf("certificate %s with key %s: %w", certFile, keyFile, err)
+	}
+	c.now.Store(&pair)
+	return nil
+}
+
+// Expires is when clients stop to accept the certificate.
+func (c *Certificate) Expires() time.Time { return c.now.Load().Leaf.NotAfter }
+
+func (c *Certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	pair := c.now.Load()
+	if pair == nil {
+		return nil, errors.New("no certificate")
+	}
+	return pair, nil
+}
+
+// Shown reports whether a peer shows the certificate of now: it is this very
+// server. For one that asks itself by an address its certificate may not name.
+func (c *Certificate) Shown(state tls.ConnectionState) error {
+	if len(state.PeerCertificates) == 0 || !state.PeerCertificates[0].Equal(c.now.Load().Leaf) {
+		return errors.New("another server answers: it shows another certificate")
+	}
+	return nil
+}
+
+// Client makes requests to this very server.
+func (c *Certificate) Client(timeout time.Duration) *http.Client {
+	return &http.Client{Timeout: timeout, Transport: &http.Transport{
+		DisableKeepAlives: true, // a renewed certificate is seen at once
+		TLSClientConfig: &tls.Config{
+			MinVersion:         tls.VersionTLS12,
+			InsecureSkipVerify: true, //nolint:gosec // Shown is stricter: this one certificate, whoever signed it
+			VerifyConnection:   c.Shown,
+		},
+	}}
+}
+
+// config is the server's side of TLS.
+func (c *Certificate) config() *tls.Config {
+	return &tls.Config{GetCertificate: c.get, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
+}
