@@ -40,8 +40,8 @@ func child(mode string) int {
 func live(dir string) int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	b := &liveBackend{bus: events.NewBus(100), affinity: true}
-	server, err := control.Listen(control.ServerOptions{Socket: filepath.Join(dir, "s"), Backend: b, Bus: b.bus})
+	b := &liveDaemon{bus: events.NewBus(100), affinity: true}
+	server, err := control.Listen(control.ServerOptions{Socket: filepath.Join(dir, "s"), Daemon: b, Bus: b.bus})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -70,14 +70,14 @@ func live(dir string) int {
 	return 0
 }
 
-// liveBackend is a daemon whose affinity can really be turned off.
-type liveBackend struct {
+// liveDaemon is a daemon whose affinity can really be turned off.
+type liveDaemon struct {
 	mu       sync.Mutex
 	affinity bool
 	bus      *events.Bus
 }
 
-func (b *liveBackend) Status() control.Status {
+func (b *liveDaemon) Status() control.Status {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := now(status(3, control.StateReady))
@@ -87,10 +87,10 @@ func (b *liveBackend) Status() control.Status {
 	return s
 }
 
-func (b *liveBackend) Version() control.Version        { return control.Version{PID: os.Getpid()} }
-func (b *liveBackend) Config() (control.Config, error) { return control.Config("{}"), nil }
+func (b *liveDaemon) Version() control.Version        { return control.Version{PID: os.Getpid()} }
+func (b *liveDaemon) Config() (control.Config, error) { return control.Config("{}"), nil }
 
-func (b *liveBackend) Logs(ctx context.Context, q control.LogQuery) iter.Seq2[control.LogLine, error] {
+func (b *liveDaemon) Logs(ctx context.Context, q control.LogQuery) iter.Seq2[control.LogLine, error] {
 	return func(yield func(control.LogLine, error) bool) {
 		if yield(control.LogLine{Replica: q.Replicas[0], Text: "a line of " + q.Replicas[0]}, nil) && q.Follow {
 			<-ctx.Done()
@@ -98,7 +98,7 @@ func (b *liveBackend) Logs(ctx context.Context, q control.LogQuery) iter.Seq2[co
 	}
 }
 
-func (b *liveBackend) SetAffinity(_ context.Context, model string, on bool) (control.AffinityChange, error) {
+func (b *liveDaemon) SetAffinity(_ context.Context, model string, on bool) (control.AffinityChange, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.affinity = on
@@ -106,15 +106,15 @@ func (b *liveBackend) SetAffinity(_ context.Context, model string, on bool) (con
 	return control.AffinityChange{Model: model, Old: control.PolicyAffinity, New: control.PolicyBalance}, nil
 }
 
-func (b *liveBackend) SetSpillLimit(context.Context, string, int) (control.SpillChange, error) {
+func (b *liveDaemon) SetSpillLimit(context.Context, string, int) (control.SpillChange, error) {
 	return control.SpillChange{}, nil
 }
 
-func (b *liveBackend) Replica(_ context.Context, id string, action control.ReplicaAction) (control.Accepted, error) {
+func (b *liveDaemon) Replica(_ context.Context, id string, action control.ReplicaAction) (control.Accepted, error) {
 	return control.Accepted{Replica: id, Action: action}, nil
 }
 
-func (b *liveBackend) Shutdown(context.Context, control.ShutdownRequest) error { return nil }
+func (b *liveDaemon) Shutdown(context.Context, control.ShutdownRequest) error { return nil }
 
 // pty opens a terminal that nobody answers on.
 func pty(t *testing.T) (master, slave *os.File) {

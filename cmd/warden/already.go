@@ -10,6 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lm-warden/warden/cmd/internal/daemon"
+	"github.com/lm-warden/warden/cmd/internal/exit"
+	"github.com/lm-warden/warden/cmd/internal/words"
 	"github.com/lm-warden/warden/configs"
 	"github.com/lm-warden/warden/supervisor/control"
 )
@@ -33,23 +36,23 @@ func (a *app) alreadyRunning(ctx context.Context, c *control.Client, cfg configs
 	for _, m := range status.Models {
 		served = append(served, m.Alias)
 	}
-	text := fmt.Sprintf("already running (pid %d, up %s, serving %s)", status.PID, short(time.Since(status.StartedAt)), strings.Join(served, ", "))
+	text := fmt.Sprintf("already running (pid %d, up %s, serving %s)", status.PID, words.Short(time.Since(status.StartedAt)), strings.Join(served, ", "))
 	if keys := differing(cfg, running); len(keys) > 0 {
-		return fail(exitFailed, fmt.Errorf("%s with other settings: %s", text, strings.Join(keys, ", ")),
+		return exit.Fail(exit.Failed, fmt.Errorf("%s with other settings: %s", text, strings.Join(keys, ", ")),
 			"`warden down` first, or give this one another --name and --listen")
 	}
 	if f.detach {
 		fmt.Fprintf(a.err, "%s: `warden top`\n", text)
 		return nil
 	}
-	return fail(exitFailed, errors.New(text), "`warden top` to watch it, `warden down` to stop it")
+	return exit.Fail(exit.Failed, errors.New(text), "`warden top` to watch it, `warden down` to stop it")
 }
 
 // differing lists the keys of cfg that a running warden has other values for.
 // Those that it does not know, being older, do not count.
 func differing(cfg configs.Config, running map[string]json.RawMessage) []string {
 	var keys []string
-	for key, value := range configValues(cfg) {
+	for key, value := range daemon.Settings(cfg) {
 		now, ok := running[key]
 		mine, err := json.Marshal(value)
 		if !ok || err != nil || string(mine) == string(now) || key == "listen" && anyPort(cfg.Listen) {
@@ -65,28 +68,4 @@ func differing(cfg configs.Config, running map[string]json.RawMessage) []string 
 func anyPort(address string) bool {
 	_, port, err := net.SplitHostPort(address)
 	return err == nil && port == "0"
-}
-
-// configValues are the effective values by key, without secrets.
-func configValues(cfg configs.Config) map[string]any {
-	values := map[string]any{}
-	for _, v := range withoutSecrets(cfg).Values() {
-		values[v.Key] = configs.Plain(v.Value)
-	}
-	return values
-}
-
-// withoutSecrets leaves out what a configuration itself may hold of them: the
-// values of a model's env (HF_TOKEN). API keys stay in their file.
-func withoutSecrets(cfg configs.Config) configs.Config {
-	cfg.Models = slices.Clone(cfg.Models)
-	for i := range cfg.Models {
-		env := slices.Clone(cfg.Models[i].Env)
-		for k, e := range env {
-			name, _, _ := strings.Cut(e, "=")
-			env[k] = name + "=..."
-		}
-		cfg.Models[i].Env = env
-	}
-	return cfg
 }

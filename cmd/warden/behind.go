@@ -13,6 +13,10 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/lm-warden/warden/cmd/internal/exit"
+	"github.com/lm-warden/warden/cmd/internal/paths"
+	"github.com/lm-warden/warden/cmd/internal/self"
+	"github.com/lm-warden/warden/cmd/internal/words"
 	"github.com/lm-warden/warden/configs"
 	"github.com/lm-warden/warden/supervisor/control"
 	"github.com/lm-warden/warden/tui"
@@ -31,14 +35,6 @@ const (
 	detachWord = "detach\n"
 )
 
-// report is what the warden behind says about its start.
-type report struct {
-	OK    bool   `json:"ok"`
-	Code  int    `json:"code,omitempty"`
-	Error string `json:"error,omitempty"`
-	Fix   string `json:"fix,omitempty"`
-}
-
 // behind is a warden started by this process.
 type behind struct {
 	cmd   *exec.Cmd
@@ -49,10 +45,10 @@ type behind struct {
 
 // startBehind runs this program again as the daemon and waits for its report.
 func (a *app) startBehind(cfg configs.Config) (*behind, error) {
-	if err := os.MkdirAll(stateDir(cfg.Name), 0o700); err != nil {
-		return nil, fail(exitPreflight, fmt.Errorf("cannot create the state directory: %w", err), "set XDG_STATE_HOME to a directory you can write")
+	if err := os.MkdirAll(paths.StateDir(cfg.Name), 0o700); err != nil {
+		return nil, exit.Fail(exit.Preflight, fmt.Errorf("cannot create the state directory: %w", err), "set XDG_STATE_HOME to a directory you can write")
 	}
-	logPath := filepath.Join(stateDir(cfg.Name), "warden.log")
+	logPath := filepath.Join(paths.StateDir(cfg.Name), "warden.log")
 	logFile, err := os.OpenFile(logPath, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, err
@@ -68,7 +64,7 @@ func (a *app) startBehind(cfg configs.Config) (*behind, error) {
 		return nil, errors.Join(err, leashWrite.Close())
 	}
 	defer reportRead.Close()
-	cmd := exec.Command(selfPath(), insertFlag(os.Args[1:], "--leash")...)
+	cmd := exec.Command(self.Path(), self.WithFlag(os.Args[1:], "--leash")...)
 	cmd.Stdout, cmd.Stderr = logFile, logFile
 	cmd.ExtraFiles = []*os.File{leashRead, reportWrite}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -85,26 +81,16 @@ func (a *app) startBehind(cfg configs.Config) (*behind, error) {
 	return b, b.readReport(reportRead)
 }
 
-// insertFlag is a command line of `up` with a flag right behind the command.
-func insertFlag(args []string, flag string) []string {
-	for i, arg := range args {
-		if arg == "up" {
-			return append(append(append([]string{}, args[:i+1]...), flag), args[i+1:]...)
-		}
-	}
-	return append([]string{"up", flag}, args...)
-}
-
 func (b *behind) readReport(r io.Reader) error {
 	line, err := bufio.NewReader(r).ReadBytes('\n')
-	var rep report
+	var rep exit.Report
 	if jsonErr := json.Unmarshal(line, &rep); jsonErr != nil {
 		<-b.done
-		return fail(exitStart, fmt.Errorf("warden ended while starting (%v)", errors.Join(err, jsonErr)), "its log is "+b.log)
+		return exit.Fail(exit.Start, fmt.Errorf("warden ended while starting (%v)", errors.Join(err, jsonErr)), "its log is "+b.log)
 	}
 	if !rep.OK {
 		<-b.done
-		return fail(rep.Code, errors.New(rep.Error), rep.Fix)
+		return rep.Err()
 	}
 	return nil
 }
@@ -121,9 +107,9 @@ func (a *app) upBehind(ctx context.Context, cfg configs.Config, f *upFlags, mode
 	if err != nil {
 		return err
 	}
-	client, err := control.Dial(ctx, controlSocket(cfg.Name))
+	client, err := control.Dial(ctx, paths.ControlSocket(cfg.Name))
 	if err != nil {
-		return fail(exitStart, err, "its log is "+b.log)
+		return exit.Fail(exit.Start, err, "its log is "+b.log)
 	}
 	defer client.Close()
 	if f.detach && f.noWait {
@@ -141,7 +127,7 @@ func (a *app) upBehind(ctx context.Context, cfg configs.Config, f *upFlags, mode
 	case signals.count() > 0:
 		return a.stopBehind(b, client, signals, cfg.Drain)
 	case err != nil:
-		return errors.Join(fail(exitStart, err, hintOf(err)), a.stopBehind(b, client, signals, 0))
+		return errors.Join(exit.Fail(exit.Start, err, exit.HintOf(err)), a.stopBehind(b, client, signals, 0))
 	case f.detach:
 		return errors.Join(a.tellWhere(ctx, client, b), b.detach())
 	}
@@ -176,7 +162,7 @@ func (a *app) stopBehind(b *behind, client *control.Client, signals *signals, dr
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	if status, err := client.Status(ctx); err == nil {
-		fmt.Fprintf(a.err, "stopping: %s in flight, up to %s; Ctrl-C again to kill\n", count(status.Totals.Held, "request", "requests"), drain)
+		fmt.Fprintf(a.err, "stopping: %s in flight, up to %s; Ctrl-C again to kill\n", words.Count(status.Totals.Held, "request", "requests"), drain)
 	}
 	if err := client.Shutdown(ctx, control.ShutdownRequest{Drain: control.Duration(drain), Now: drain == 0}); err != nil {
 		b.leash.Close() // it drains on its own then
@@ -197,5 +183,5 @@ func (a *app) stopBehind(b *behind, client *control.Client, signals *signals, dr
 		_ = b.cmd.Process.Kill()
 		<-b.done
 	}
-	return errForced
+	return exit.ErrForced
 }

@@ -9,7 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lm-warden/warden/cmd/internal/exit"
 	"github.com/lm-warden/warden/cmd/internal/load"
+	"github.com/lm-warden/warden/cmd/internal/words"
 	"github.com/lm-warden/warden/supervisor/control"
 )
 
@@ -143,13 +145,16 @@ const (
 	settingOn  = "affinity on"
 )
 
+// restoreLimit bounds how long giving it back may take.
+const restoreLimit = 5 * time.Second
+
 // restore gives the model the affinity it had, also after Ctrl-C.
 func (b *bench) restore(ctx context.Context, m control.Model) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), budget)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), restoreLimit)
 	defer cancel()
 	_, err := b.client.SetAffinity(ctx, m.Alias, m.Affinity)
 	word := map[bool]string{true: "on", false: "off"}[m.Affinity]
-	return fail(exitFailed, err, fmt.Sprintf("affinity was %s before: `warden affinity %s %s`", word, word, m.Alias))
+	return exit.Fail(exit.Failed, err, fmt.Sprintf("affinity was %s before: `warden affinity %s %s`", word, word, m.Alias))
 }
 
 // runBench measures everything, then shows it; what was measured before an
@@ -173,7 +178,7 @@ func (b *bench) calibrate(ctx context.Context) error {
 	}
 	chars, err := load.Calibrate(ctx, b.options(1))
 	if err != nil {
-		return fail(exitFailed, fmt.Errorf("cannot measure %s: %w", b.f.url, err), "check the address, --model, --api and --api-key; `--chars-per-token 4` asks nothing first")
+		return exit.Fail(exit.Failed, fmt.Errorf("cannot measure %s: %w", b.f.url, err), "check the address, --model, --api and --api-key; `--chars-per-token 4` asks nothing first")
 	}
 	b.f.chars = chars
 	return nil
@@ -193,14 +198,14 @@ func (b *bench) all(ctx context.Context) error {
 					i = len(b.settings) - 1 - k
 				}
 				done++
-				name := fmt.Sprintf("run %d of %d: %s, %s", done, runs, b.settings[i], count(n, "session", "sessions"))
+				name := fmt.Sprintf("run %d of %d: %s, %s", done, runs, b.settings[i], words.Count(n, "session", "sessions"))
 				measured, err := b.one(ctx, n, b.settings[i], name)
 				if err != nil {
 					return err
 				}
 				report, err := measured.Report()
 				if err != nil {
-					return fail(exitFailed, err, "check --model, --api and --api-key")
+					return exit.Fail(exit.Failed, err, "check --model, --api and --api-key")
 				}
 				report.Simulated = b.simulated
 				rounds[i] = append(rounds[i], report)

@@ -8,7 +8,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lm-warden/warden/cmd/internal/exit"
 	"github.com/lm-warden/warden/cmd/internal/load"
+	"github.com/lm-warden/warden/cmd/internal/words"
 	"github.com/lm-warden/warden/supervisor/control"
 )
 
@@ -27,7 +29,7 @@ func (b *bench) add(setting string, sum load.Measurement, rounds []load.Report) 
 	if len(rounds) > 1 {
 		row.Rounds = rounds
 	}
-	label := fmt.Sprintf("%s, %s", setting, count(report.Sessions, "session", "sessions"))
+	label := fmt.Sprintf("%s, %s", setting, words.Count(report.Sessions, "session", "sessions"))
 	b.results = append(b.results, benchResult{row, sum.Curve(label, plotColumns)})
 	shape := b.shape()
 	want := float64(shape.System + shape.First)
@@ -35,7 +37,7 @@ func (b *bench) add(setting string, sum load.Measurement, rounds []load.Report) 
 		fmt.Fprintf(b.err, "warning: first prompts have %.0f tokens, meant were %.0f: `--chars-per-token %.2f` meets it\n", *p, want, b.f.chars*want / *p)
 	}
 	if report.TurnsFailed > 0 {
-		fmt.Fprintf(b.err, "warning: %s: %s failed; the first: %s\n", label, count(report.TurnsFailed, "turn", "turns"), report.FirstError)
+		fmt.Fprintf(b.err, "warning: %s: %s failed; the first: %s\n", label, words.Count(report.TurnsFailed, "turn", "turns"), report.FirstError)
 	}
 }
 
@@ -70,7 +72,7 @@ func (b *bench) show() error {
 		return err
 	}
 	if err := os.WriteFile(b.f.jsonFile, append(content, '\n'), 0o644); err != nil {
-		return fail(exitFailed, fmt.Errorf("cannot write the figures: %w", err), "")
+		return exit.Fail(exit.Failed, fmt.Errorf("cannot write the figures: %w", err), "")
 	}
 	fmt.Fprintf(b.err, "figures in %s\n", b.f.jsonFile)
 	return nil
@@ -111,7 +113,7 @@ func lossText(p load.Pair, capacity int) string {
 	if off == nil || on == nil || *on < worthTelling**off {
 		return ""
 	}
-	text := fmt.Sprintf("%s: affinity made the median first byte slower (%.2fs against %.2fs).", count(p.On.Report.Sessions, "session", "sessions"), *on, *off)
+	text := fmt.Sprintf("%s: affinity made the median first byte slower (%.2fs against %.2fs).", words.Count(p.On.Report.Sessions, "session", "sessions"), *on, *off)
 	longest := p.On.Report.PromptTokensLongest
 	if longest == nil || capacity == 0 {
 		return text
@@ -214,7 +216,7 @@ func (p *follower) run() {
 func (p *follower) draw() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	text := fmt.Sprintf("%s, %s of %s, %s", p.name, short(time.Since(p.began)), short(p.duration), count(p.turns, "turn", "turns"))
+	text := fmt.Sprintf("%s, %s of %s, %s", p.name, words.Short(time.Since(p.began)), words.Short(p.duration), words.Count(p.turns, "turn", "turns"))
 	if p.last > 0 {
 		text += fmt.Sprintf(", latest TTFT %.2fs", p.last.Seconds())
 	}

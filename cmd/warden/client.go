@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lm-warden/warden/cmd/internal/paths"
 	"github.com/lm-warden/warden/configs"
 	"github.com/lm-warden/warden/supervisor/control"
 )
@@ -21,9 +22,9 @@ func (a *app) dial(ctx context.Context) (*control.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := control.Dial(ctx, controlSocket(name))
-	if errors.Is(err, control.ErrNoDaemon) && exists(serviceSocket(name)) {
-		return control.Dial(ctx, serviceSocket(name))
+	client, err := control.Dial(ctx, paths.ControlSocket(name))
+	if errors.Is(err, control.ErrNoDaemon) && paths.Exists(paths.ServiceSocket(name)) {
+		return control.Dial(ctx, paths.ServiceSocket(name))
 	}
 	return client, err
 }

@@ -10,6 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lm-warden/warden/cmd/internal/daemon"
+	"github.com/lm-warden/warden/cmd/internal/exit"
+	"github.com/lm-warden/warden/cmd/internal/paths"
 	"github.com/lm-warden/warden/configs"
 )
 
@@ -22,10 +25,10 @@ func (a *app) loadConfig(flags map[string]any) (configs.Loaded, error) {
 		flags["name"] = a.flags.name
 	}
 	loaded, err := configs.Load(configs.Source{
-		Files: configFiles(), Required: a.flags.config, LookupEnv: os.LookupEnv, Flags: flags,
+		Files: paths.ConfigFiles(), Required: a.flags.config, LookupEnv: os.LookupEnv, Flags: flags,
 	})
 	if err != nil {
-		return loaded, fail(exitConfig, err, "`warden config example` prints every key with its default")
+		return loaded, exit.Fail(exit.Config, err, "`warden config example` prints every key with its default")
 	}
 	return loaded, nil
 }
@@ -74,13 +77,13 @@ func (a *app) configShow() *cobra.Command {
 		}
 		if *asJSON {
 			rows := map[string]any{}
-			for _, v := range withoutSecrets(loaded.Config).Values() {
+			for _, v := range daemon.WithoutSecrets(loaded.Config).Values() {
 				rows[dotted(v.Key)] = map[string]any{"value": configs.Plain(v.Value), "origin": loaded.Origin[v.Key]}
 			}
 			return a.printJSON(rows)
 		}
 		tw := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
-		for _, v := range withoutSecrets(loaded.Config).Values() {
+		for _, v := range daemon.WithoutSecrets(loaded.Config).Values() {
 			text, err := valueText(v.Value)
 			if err != nil {
 				return err
@@ -108,10 +111,10 @@ func (a *app) configValidate() *cobra.Command {
 				return err
 			}
 			if err := loaded.Config.Validate(); err != nil {
-				return fail(exitConfig, err, "")
+				return exit.Fail(exit.Config, err, "")
 			}
 			if len(loaded.Files) == 0 {
-				return fail(exitConfig, errors.New("no configuration file was found"), "name one: `warden config validate FILE`")
+				return exit.Fail(exit.Config, errors.New("no configuration file was found"), "name one: `warden config validate FILE`")
 			}
 			for _, f := range loaded.Files {
 				fmt.Fprintf(a.out, "%s: ok\n", f)

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 
+	"github.com/lm-warden/warden/cmd/internal/exit"
 	"github.com/lm-warden/warden/configs"
 	"github.com/lm-warden/warden/tui"
 )
@@ -58,8 +59,8 @@ func manualEnd() string {
 		}
 	}
 	var codes [][2]string
-	for _, c := range exitCodes {
-		codes = append(codes, [2]string{fmt.Sprint(c.code), c.meaning})
+	for _, m := range exit.Meanings() {
+		codes = append(codes, [2]string{fmt.Sprint(m.Code), m.Text})
 	}
 	section("EXIT STATUS", codes)
 	section("KEYS OF THE DASHBOARD", tui.Keys())

@@ -14,6 +14,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lm-warden/warden/cmd/internal/doctor"
+	"github.com/lm-warden/warden/cmd/internal/exit"
+	"github.com/lm-warden/warden/cmd/internal/paths"
+	"github.com/lm-warden/warden/cmd/internal/plan"
 	"github.com/lm-warden/warden/configs"
 	"github.com/lm-warden/warden/gpu"
 	"github.com/lm-warden/warden/supervisor/control"
@@ -47,7 +50,7 @@ The exit code is 5 when a check fails.`,
 			err = doctor.Print(a.out, findings)
 		}
 		if err == nil && failed {
-			return &silentExit{code: exitPreflight}
+			return &exit.Silent{Code: exit.Preflight}
 		}
 		return err
 	}
@@ -58,22 +61,22 @@ The exit code is 5 when a check fails.`,
 // does not hinder the others.
 func (a *app) facts(ctx context.Context, f *upFlags) doctor.Facts {
 	cfg, models, config := a.configFacts(f)
-	runtime := runtimeDir(cfg.Name)
+	runtime := paths.RuntimeDir(cfg.Name)
 	facts := doctor.Facts{
 		Config: config, Shm: doctor.LookAtShm("/dev/shm"),
 		OpenFiles: doctor.LookAtOpenFiles(), Memory: doctor.LookAtMemory("/"),
-		Dirs: dirFacts(cfg.Name), Socket: doctor.Socket{Path: filepath.Join(runtime, longestSocket), Max: maxSocketPath},
+		Dirs: dirFacts(cfg.Name), Socket: doctor.Socket{Path: filepath.Join(runtime, paths.LongestSocket), Max: paths.MaxSocketPath},
 		Container: doctor.LookAtContainer("/", os.LookupEnv),
 	}
 	dialCtx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	if client, err := control.Dial(dialCtx, controlSocket(cfg.Name)); err == nil {
+	if client, err := control.Dial(dialCtx, paths.ControlSocket(cfg.Name)); err == nil {
 		if v, err := client.Version(dialCtx); err == nil {
 			facts.Daemon = doctor.Daemon{PID: v.PID, Version: v.Version}
 		}
 		client.Close()
 	}
-	left := leftEngines(runtime)
+	left := plan.LeftEngines(runtime)
 	for _, s := range left {
 		facts.Left = append(facts.Left, doctor.Left{Replica: s.Replica, Model: s.Model, PID: s.PID})
 	}
@@ -85,7 +88,7 @@ func (a *app) facts(ctx context.Context, f *upFlags) doctor.Facts {
 	}
 	if cfg.Engine.Device == configs.DeviceCUDA {
 		facts.GPU.Inventory, facts.GPU.Err = a.detect(ctx)
-		facts.GPU.Inventory = withoutOwn(facts.GPU.Inventory, left)
+		facts.GPU.Inventory = plan.WithoutOwn(facts.GPU.Inventory, left)
 		if facts.GPU.Err == nil {
 			facts.GPU.PlanFix, facts.GPU.PlanErr = planFacts(cfg, models, facts.GPU.Inventory)
 		}
@@ -98,7 +101,7 @@ func (a *app) facts(ctx context.Context, f *upFlags) doctor.Facts {
 
 // configFacts reads the configuration. Where it is invalid, the rest of the
 // checks goes on with the defaults.
-func (a *app) configFacts(f *upFlags) (configs.Config, []plannedModel, doctor.Config) {
+func (a *app) configFacts(f *upFlags) (configs.Config, []plan.Model, doctor.Config) {
 	loaded, err := a.loadConfig(f.forConfig)
 	cfg := loaded.Config
 	if err == nil {
@@ -107,7 +110,7 @@ func (a *app) configFacts(f *upFlags) (configs.Config, []plannedModel, doctor.Co
 	if err == nil {
 		err = cfg.Validate()
 	}
-	facts := doctor.Config{Err: err, Fix: hintOf(err), Files: loaded.Files}
+	facts := doctor.Config{Err: err, Fix: exit.HintOf(err), Files: loaded.Files}
 	if facts.Fix == "" {
 		facts.Fix = "`warden config show --origin` names where each value comes from"
 	}
@@ -124,18 +127,18 @@ func (a *app) configFacts(f *upFlags) (configs.Config, []plannedModel, doctor.Co
 			facts.Set++
 		}
 	}
-	var models []plannedModel
+	var models []plan.Model
 	for _, m := range cfg.Models {
 		filled, err := m.WithDefaults(configs.Merge(configs.Builtin(), cfg.Catalogue))
 		if err != nil { // Validate has found it
 			continue
 		}
-		models = append(models, plannedModel{Model: filled})
+		models = append(models, plan.Model{Model: filled})
 	}
 	return cfg, models, facts
 }
 
-func modelFacts(m plannedModel, catalogue []configs.Entry) doctor.Model {
+func modelFacts(m plan.Model, catalogue []configs.Entry) doctor.Model {
 	facts := doctor.Model{
 		Alias: m.Alias, TP: m.TP, BuiltIn: m.Alias == configs.Tiny,
 		Weights: vllm.FindWeights(m.Repo, m.Args, append(os.Environ(), m.Env...)),
@@ -149,10 +152,10 @@ func modelFacts(m plannedModel, catalogue []configs.Entry) doctor.Model {
 
 // planFacts says why the wanted replicas, or a single one where none are
 // configured, have no place on these GPUs.
-func planFacts(cfg configs.Config, models []plannedModel, inv gpu.Inventory) (fix string, err error) {
+func planFacts(cfg configs.Config, models []plan.Model, inv gpu.Inventory) (fix string, err error) {
 	if len(models) > 0 {
-		_, err = planPlaces(cfg, models, inv)
-		return hintOf(err), err
+		_, err = plan.Places(cfg, models, inv)
+		return exit.HintOf(err), err
 	}
 	if _, err = gpu.Plan(inv, gpu.PlanRequest{}); err != nil {
 		what, fix := gpu.Describe(err)
@@ -162,7 +165,7 @@ func planFacts(cfg configs.Config, models []plannedModel, inv gpu.Inventory) (fi
 }
 
 func vllmFacts(cfg configs.Config) doctor.VLLM {
-	_, install, err := engineFor(cfg)
+	_, install, err := plan.EngineFor(cfg)
 	facts := doctor.VLLM{Install: install, Err: err, Fix: "name another one: `--vllm /path/to/vllm`, or let warden install it: `warden setup`"}
 	var missing *vllm.NotFoundError
 	if errors.As(err, &missing) {
@@ -177,14 +180,14 @@ func vllmFacts(cfg configs.Config) doctor.VLLM {
 
 // dirFacts looks at the directories that a start writes to.
 func dirFacts(name string) []doctor.Dir {
-	runtime := doctor.Dir{Role: "runtime dir", Path: runtimeDir(name), Fix: "set XDG_RUNTIME_DIR to a directory you can write"}
+	runtime := doctor.Dir{Role: "runtime dir", Path: paths.RuntimeDir(name), Fix: "set XDG_RUNTIME_DIR to a directory you can write"}
 	runtime.Err = doctor.Writable(runtime.Path)
 	for _, dir := range []string{filepath.Dir(runtime.Path), runtime.Path} {
-		if _, err := ownDir(dir); err != nil && !errors.Is(err, os.ErrNotExist) {
-			runtime.Err, runtime.Fix = err, hintOf(err)
+		if _, err := paths.OwnDir(dir); err != nil && !errors.Is(err, os.ErrNotExist) {
+			runtime.Err, runtime.Fix = err, exit.HintOf(err)
 		}
 	}
-	state := doctor.Dir{Role: "state dir", Path: stateDir(name), Fix: "set XDG_STATE_HOME to a directory you can write"}
+	state := doctor.Dir{Role: "state dir", Path: paths.StateDir(name), Fix: "set XDG_STATE_HOME to a directory you can write"}
 	state.Err = doctor.Writable(state.Path)
 	return []doctor.Dir{runtime, state}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/lm-warden/warden/cmd/internal/doctor"
+	"github.com/lm-warden/warden/cmd/internal/exit"
 )
 
 type diagnosis struct {
@@ -39,7 +40,7 @@ func (d diagnosis) of(check string) doctor.Finding {
 
 func TestDoctorWithoutADriver(t *testing.T) {
 	d, code := diagnose(t, newHome(t))
-	if code != exitPreflight || d.OK {
+	if code != exit.Preflight || d.OK {
 		t.Errorf("exit code %d, ok %v", code, d.OK)
 	}
 	if f := d.of("driver"); f.Mark != doctor.Fail || !strings.Contains(f.Fact, "code 12") {
@@ -79,7 +80,7 @@ func TestDoctorGoesOnWithABadConfiguration(t *testing.T) {
 	home := newHome(t)
 	writeFile(t, home+"/warden/config.yaml", "spil_limit: 3\n")
 	d, code := diagnose(t, home)
-	if f := d.of("configuration"); code != exitPreflight || f.Mark != doctor.Fail || !strings.Contains(f.Fact, "spil_limit") {
+	if f := d.of("configuration"); code != exit.Preflight || f.Mark != doctor.Fail || !strings.Contains(f.Fact, "spil_limit") {
 		t.Errorf("exit code %d, %+v", code, f)
 	}
 	if f := d.of("state dir"); f.Mark != doctor.OK {

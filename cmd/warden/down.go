@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lm-warden/warden/cmd/internal/exit"
+	"github.com/lm-warden/warden/cmd/internal/paths"
 	"github.com/lm-warden/warden/supervisor"
 	"github.com/lm-warden/warden/supervisor/control"
 	"github.com/lm-warden/warden/supervisor/events"
@@ -137,11 +139,11 @@ func (a *app) sweep(ctx context.Context, noDaemon error) error {
 	if err != nil {
 		return err
 	}
-	nothing := fail(exitNoDaemon, fmt.Errorf("nothing to stop: %w", noDaemon), "if yours has another name: `warden down --name NAME`")
-	if !exists(runtimeDir(name)) {
+	nothing := exit.Fail(exit.NoDaemon, fmt.Errorf("nothing to stop: %w", noDaemon), "if yours has another name: `warden down --name NAME`")
+	if !paths.Exists(paths.RuntimeDir(name)) {
 		return nothing
 	}
-	ended, err := a.endLeftovers(ctx, runtimeDir(name))
+	ended, err := a.endLeftovers(ctx, paths.RuntimeDir(name))
 	if err == nil && len(ended) == 0 {
 		return nothing
 	}

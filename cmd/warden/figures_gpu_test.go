@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lm-warden/warden/cmd/internal/exit"
 	"github.com/lm-warden/warden/gpu/gputest"
 	"github.com/lm-warden/warden/supervisor/control"
 )
@@ -180,7 +181,7 @@ func TestFigureNVMLWithoutSymbols(t *testing.T) {
 		cmd := upCommand(box.flags...)
 		cmd.Env, cmd.Dir = append(environment(box.home), box.env...), box.home
 		out, err := cmd.CombinedOutput()
-		if code := cmd.ProcessState.ExitCode(); code != exitPreflight || !strings.Contains(string(out), tt.want) {
+		if code := cmd.ProcessState.ExitCode(); code != exit.Preflight || !strings.Contains(string(out), tt.want) {
 			t.Errorf("%s: %v\n%s", tt.want, err, out)
 		}
 	}

@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -79,49 +76,6 @@ func startLimited(t *testing.T, files int, flags ...string) *running {
 	w := launchCommand(t, home, limited)
 	w.waitFor(allReady)
 	return w
-}
-
-func TestCrowd(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var said syncBuffer
-	crowd := &crowd{Listener: listener, limit: 1, log: slog.New(slog.NewTextHandler(&said, nil))}
-	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(w, r.Body) // all of it, so that the connection can be used again
-	})}
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(crowd) }()
-	get := func(transport *http.Transport) (int, error) {
-		resp, err := (&http.Client{Transport: transport}).Post("http://"+listener.Addr().String(), "text/plain", strings.NewReader(strings.Repeat("x", 100_000)))
-		if err != nil {
-			return 0, err
-		}
-		_, err = io.Copy(io.Discard, resp.Body)
-		return resp.StatusCode, errors.Join(err, resp.Body.Close())
-	}
-	first, second := &http.Transport{}, &http.Transport{}
-	for i, want := range []struct {
-		from *http.Transport
-		code int
-	}{{first, 200}, {second, 503}, {first, 200}, {second, 503}} {
-		if code, err := get(want.from); code != want.code || err != nil {
-			t.Errorf("request %d: %d %v, want %d", i, code, err, want.code)
-		}
-	}
-	first.CloseIdleConnections()
-	await(t, 10*time.Second, "room for the second", func() bool { code, _ := get(second); return code == 200 })
-	second.CloseIdleConnections()
-	if n := strings.Count(said.String(), "level=WARN"); n != 1 {
-		t.Errorf("%d warnings for some refusals in a row, want 1", n)
-	}
-	if err := server.Close(); err != nil {
-		t.Error(err)
-	}
-	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
-		t.Error(err)
-	}
 }
 
 // Figure 19: the disk is full, or the state directory cannot be written. Engines

@@ -6,8 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 
+	"github.com/lm-warden/warden/cmd/internal/daemon"
+	"github.com/lm-warden/warden/cmd/internal/exit"
+	"github.com/lm-warden/warden/cmd/internal/paths"
+	"github.com/lm-warden/warden/cmd/internal/words"
 	"github.com/lm-warden/warden/configs"
 	"github.com/lm-warden/warden/supervisor/control"
 	"github.com/lm-warden/warden/tui"
@@ -22,39 +27,68 @@ func (a *app) upHere(cfg configs.Config, f *upFlags, mode tui.ProgressMode) erro
 	}
 	ctx, signals := a.watchSignals(context.Background(), onHangup)
 	defer signals.close()
-	d, err := newDaemon(cfg, a.demoOf(f), newLogger(a.err, mode))
+	opts := daemonOptions(cfg, f, newLogger(a.err, mode))
+	d, err := daemon.New(opts)
 	if err != nil {
 		return err
 	}
-	return a.runHere(ctx, d, signals, f, mode)
+	return a.runHere(ctx, d, opts.Log, signals, f, mode)
+}
+
+// daemonOptions is what the daemon of this start is to serve.
+func daemonOptions(cfg configs.Config, f *upFlags, log *slog.Logger) daemon.Options {
+	opts := daemon.Options{Config: cfg, Log: log, Version: version, Revision: revision()}
+	if f.demo {
+		opts.DemoSessions = f.demoLoad
+	}
+	return opts
+}
+
+// runTakeover is the daemon that `warden upgrade` starts.
+func (a *app) runTakeover(f *upFlags) error {
+	ctx, signals := a.watchSignals(context.Background(), hangupUpgrades)
+	defer signals.close()
+	mode, modeErr := progressMode(f.progress, a)
+	if f.leash {
+		mode = tui.ProgressQuiet // the one before said in its log how the start went
+	}
+	log := newLogger(a.err, mode)
+	d, err := daemon.TakeOver(func() (daemon.Options, error) {
+		cfg, err := a.settle(f)
+		return daemonOptions(cfg, f, log), errors.Join(modeErr, err)
+	})
+	if d == nil || err != nil {
+		return err
+	}
+	return a.runHere(ctx, d, log, signals, f, mode)
 }
 
 // runHere runs the daemon and shows its start.
-func (a *app) runHere(ctx context.Context, d *daemon, signals *signals, f *upFlags, mode tui.ProgressMode) error {
+func (a *app) runHere(ctx context.Context, d *daemon.Daemon, log *slog.Logger, signals *signals, f *upFlags, mode tui.ProgressMode) error {
 	progressCtx, stopProgress := context.WithCancel(ctx)
 	defer stopProgress()
 	shown := make(chan error, 1)
-	go func() { shown <- a.progressOf(progressCtx, d.cfg, f, mode) }()
-	go d.upgradeOnHangup(signals)
-	go d.killOn(signals.second())
+	go func() { shown <- a.progressOf(progressCtx, d.Name(), f, mode) }()
+	go d.UpgradeOn(signals.hangups)
+	go d.KillOn(signals.second())
 	ended := make(chan error, 1)
-	go func() { ended <- d.run(ctx) }()
+	go func() { ended <- d.Run(ctx) }()
 	var startErr error
-	stopping := d.stopping
+	stopping := d.Stopping()
 	for {
 		select {
 		case <-stopping:
 			stopping = nil
-			a.tellStopping(d, mode)
+			a.tellStopping(d, log, mode)
 		case startErr = <-shown:
 			if startErr != nil {
-				d.stop(0)
+				d.Stop(0)
 			}
 			shown = nil
 		case err := <-ended:
 			stopProgress()
 			if signals.count() > 1 {
-				return errForced
+				return exit.ErrForced
 			}
 			return errors.Join(startErr, err)
 		}
@@ -62,19 +96,19 @@ func (a *app) runHere(ctx context.Context, d *daemon, signals *signals, f *upFla
 }
 
 // tellStopping says at once that a stop was heard and how long it may take.
-func (a *app) tellStopping(d *daemon, mode tui.ProgressMode) {
+func (a *app) tellStopping(d *daemon.Daemon, log *slog.Logger, mode tui.ProgressMode) {
 	switch {
-	case d.drain == 0 || mode == tui.ProgressQuiet:
+	case d.DrainTime() == 0 || mode == tui.ProgressQuiet:
 	case mode == tui.ProgressTTY:
-		fmt.Fprintf(a.err, "stopping: %s in flight, up to %s; Ctrl-C again to kill\n", count(d.held(), "request", "requests"), d.drain)
+		fmt.Fprintf(a.err, "stopping: %s in flight, up to %s; Ctrl-C again to kill\n", words.Count(d.Held(), "request", "requests"), d.DrainTime())
 	default:
-		d.log.Warn("stopping", "held", d.held(), "drain", d.drain)
+		log.Warn("stopping", "held", d.Held(), "drain", d.DrainTime())
 	}
 }
 
 // progressOf shows the start as a client of the daemon's socket would.
-func (a *app) progressOf(ctx context.Context, cfg configs.Config, f *upFlags, mode tui.ProgressMode) error {
-	client, err := control.Dial(ctx, controlSocket(cfg.Name))
+func (a *app) progressOf(ctx context.Context, name string, f *upFlags, mode tui.ProgressMode) error {
+	client, err := control.Dial(ctx, paths.ControlSocket(name))
 	if err != nil {
 		return nil // the daemon did not come up; its own error says why
 	}
@@ -84,7 +118,7 @@ func (a *app) progressOf(ctx context.Context, cfg configs.Config, f *upFlags, mo
 		return err
 	}
 	if err := tui.Progress(ctx, client, a.err, opts); err != nil && ctx.Err() == nil && !errors.Is(err, tui.ErrDaemonEnded) {
-		return fail(exitStart, err, hintOf(err))
+		return exit.Fail(exit.Start, err, exit.HintOf(err))
 	}
 	return nil
 }
@@ -98,26 +132,26 @@ func (a *app) progressOptions(f *upFlags, mode tui.ProgressMode) (tui.ProgressOp
 func (a *app) runLeashed(cfg configs.Config, f *upFlags) error {
 	leash, out := os.NewFile(leashFD, "leash"), os.NewFile(reportFD, "report")
 	if leash == nil || out == nil {
-		return fail(exitUsage, errors.New("--leash is for warden itself"), "")
+		return exit.Fail(exit.Usage, errors.New("--leash is for warden itself"), "")
 	}
 	ctx, signals := a.watchSignals(context.Background(), hangupUpgrades)
 	defer signals.close()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	d, err := newDaemon(cfg, a.demoOf(f), newLogger(a.err, tui.ProgressPlain))
-	_ = json.NewEncoder(out).Encode(reportOf(err)) // the reader may be gone; the leash tells
+	d, err := daemon.New(daemonOptions(cfg, f, newLogger(a.err, tui.ProgressPlain)))
+	_ = json.NewEncoder(out).Encode(exit.ReportOf(err)) // the reader may be gone; the leash tells
 	out.Close()
 	if err != nil {
-		return &silentExit{code: codeOf(err)}
+		return &exit.Silent{Code: exit.CodeOf(err)}
 	}
 	go func() {
 		if word, _ := bufio.NewReader(leash).ReadString('\n'); word != detachWord {
 			stop()
 			return
 		}
-		d.nobodyWaits()
+		d.NobodyWaits()
 	}()
-	go d.upgradeOnHangup(signals)
-	go d.killOn(signals.second())
-	return d.run(ctx)
+	go d.UpgradeOn(signals.hangups)
+	go d.KillOn(signals.second())
+	return d.Run(ctx)
 }

@@ -1,11 +1,10 @@
 // Command warden runs vLLM on every GPU of a machine and sends each agent
 // conversation back to the replica that remembers it.
 //
-// Reading order: main.go, root.go (the command tree), up.go (what a start
-// does), daemon.go (the parts and their order), wire.go (how their types meet),
-// status.go (what the control socket tells), then one file per command. One
-// warden after another: leftover.go (what a crash left), upgrade.go with
-// takeover.go (the old and the new side of an upgrade), notify.go (systemd).
+// This package is the command line: commands, what they print, and exit codes.
+// Reading order: main.go, root.go (the command tree), up.go (what a start does),
+// here.go and behind.go (the daemon in this process and in one of its own), then
+// one file per command. What runs is cmd/internal/daemon; its doc.go goes on.
 package main
 
 import "os"

@@ -12,6 +12,10 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
+	"github.com/lm-warden/warden/cmd/internal/exit"
+	"github.com/lm-warden/warden/cmd/internal/plan"
+	"github.com/lm-warden/warden/cmd/internal/self"
+	"github.com/lm-warden/warden/cmd/internal/words"
 	"github.com/lm-warden/warden/configs"
 	"github.com/lm-warden/warden/gpu"
 )
@@ -41,7 +45,7 @@ configuration file; any other name with "/" is taken as a repository.`,
 		tw := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(tw, "ALIAS\tREPOSITORY\tWEIGHTS\tFITS HERE\tNOTE")
 		for _, row := range rows {
-			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\n", row.Alias, row.Repo, gigabytes(row.WeightsGB), row.Fits, row.Note)
+			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\n", row.Alias, row.Repo, words.Gigabytes(row.WeightsGB), row.Fits, row.Note)
 		}
 		return tw.Flush()
 	}
@@ -56,16 +60,9 @@ type modelRow struct {
 	Note      string  `json:"note,omitempty"`
 }
 
-func gigabytes(gb float64) string {
-	if gb == 0 {
-		return "-"
-	}
-	return humanize.SIWithDigits(gb*1e9, 1, "B")
-}
-
 // modelRows says for each entry how many GPUs of this machine hold its weights.
 func modelRows(entries []configs.Entry, inv gpu.Inventory) []modelRow {
-	largest, count := largestMemory(inv, nil)
+	largest, count := plan.LargestMemory(inv, nil)
 	rows := make([]modelRow, 0, len(entries))
 	for _, e := range entries {
 		row := modelRow{Alias: e.Alias, Repo: e.Repo, WeightsGB: e.WeightsGB, Fits: "-", Note: e.Note}
@@ -74,7 +71,7 @@ func modelRows(entries []configs.Entry, inv gpu.Inventory) []modelRow {
 			row.Fits = "--device cpu"
 		case e.WeightsGB > 0 && largest > 0:
 			row.Fits = "no"
-			if tp := fittingTP(e.WeightsGB, largest, count, usableShare); tp > 0 {
+			if tp := plan.FittingTP(e.WeightsGB, largest, count, plan.UsableShare); tp > 0 {
 				row.Fits = fmt.Sprintf("--tp %d", tp)
 			}
 		}
@@ -96,7 +93,7 @@ func (a *app) seenGPUs(ctx context.Context) gpu.Inventory {
 func (a *app) detect(ctx context.Context) (gpu.Inventory, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	source := gpu.NewChild(gpu.ChildOptions{Argv: nvmlArgv()})
+	source := gpu.NewChild(gpu.ChildOptions{Argv: self.Argv(self.NVML)})
 	inv, err := source.Detect(ctx)
 	return inv, errors.Join(err, source.Close())
 }
@@ -111,7 +108,7 @@ func (a *app) gpusCommand() *cobra.Command {
 		inv, err := a.detect(cmd.Context())
 		if err != nil {
 			what, fix := gpu.Describe(err)
-			return fail(exitPreflight, errors.New(what), fix)
+			return exit.Fail(exit.Preflight, errors.New(what), fix)
 		}
 		if *asJSON {
 			return a.printJSON(inv)

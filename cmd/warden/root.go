@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/lm-warden/warden/cmd/internal/exit"
 	"github.com/lm-warden/warden/tui"
 )
 
@@ -124,7 +125,7 @@ func (a *app) theme(ascii bool, w io.Writer) (tui.Theme, error) {
 		name = "none"
 	}
 	theme, err := tui.NamedTheme(name, ascii)
-	return theme, fail(exitUsage, err, "")
+	return theme, exit.Fail(exit.Usage, err, "")
 }
 
 // isTerminal says whether v is a file that shows to a person.

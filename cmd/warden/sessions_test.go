@@ -6,9 +6,13 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/lm-warden/warden/supervisor/control"
 )
+
+// sessionsEach is how often warden writes where conversations live.
+const sessionsEach = 2 * time.Second
 
 // Conversations keep their replica when warden is killed and started again.
 func TestSessionsGoHomeAfterACrash(t *testing.T) {
@@ -31,8 +35,8 @@ func TestSessionsGoHomeAfterACrash(t *testing.T) {
 }
 
 func (w *running) savedSessions() int {
-	content, err := os.ReadFile(filepath.Join(w.home, "warden", "default", sessionsFile))
-	var saved savedSessions
+	content, err := os.ReadFile(filepath.Join(w.home, "warden", "default", "sessions.json"))
+	var saved struct{ Models map[string][]json.RawMessage }
 	if err != nil || json.Unmarshal(content, &saved) != nil {
 		return -1
 	}

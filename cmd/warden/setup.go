@@ -7,6 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lm-warden/warden/cmd/internal/exit"
+	"github.com/lm-warden/warden/cmd/internal/paths"
+	"github.com/lm-warden/warden/cmd/internal/words"
 	"github.com/lm-warden/warden/supervisor/vllm/setup"
 )
 
@@ -23,7 +26,7 @@ installs vLLM's CPU build, to try real engines without a GPU.`,
 	fl.StringVar(&o.Device, "device", setup.CUDA, "`DEVICE` engines run on: cuda or cpu")
 	fl.StringVar(&o.Version, "version", setup.DefaultVersion, "vLLM `VERSION`")
 	fl.StringVar(&o.Python, "python", "", "Python interpreter `PATH`, default the best on PATH")
-	fl.StringVar(&o.Dir, "dir", managedDir(), "`DIR` where environments are kept, default ~/.cache/warden")
+	fl.StringVar(&o.Dir, "dir", paths.ManagedDir(), "`DIR` where environments are kept, default ~/.cache/warden")
 	fl.Lookup("dir").DefValue = "" // the manual must not name the machine it was written on
 	fl.BoolVar(&o.Fresh, "fresh", false, "throw an existing environment away first")
 	verbose := fl.BoolP("verbose", "v", false, "print what the installer prints")
@@ -37,7 +40,7 @@ installs vLLM's CPU build, to try real engines without a GPU.`,
 		o.Progress = a.setupProgress(*verbose)
 		env, err := setup.Setup(ctx, o)
 		if err != nil {
-			return fail(exitFailed, err, hintOf(err))
+			return exit.Fail(exit.Failed, err, exit.HintOf(err))
 		}
 		if *asJSON {
 			return a.printJSON(env)
@@ -84,7 +87,7 @@ func (a *app) setupProgress(verbose bool) func(setup.Step) {
 				line += ", " + s.Detail
 			}
 			if s.Elapsed >= time.Second {
-				line += ", " + short(s.Elapsed)
+				line += ", " + words.Short(s.Elapsed)
 			}
 			fmt.Fprintln(a.err, line)
 		}

@@ -12,6 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lm-warden/warden/cmd/internal/exit"
+	"github.com/lm-warden/warden/cmd/internal/words"
 	"github.com/lm-warden/warden/supervisor/control"
 )
 
@@ -46,7 +48,7 @@ func (a *app) statusCommand() *cobra.Command {
 				return err
 			}
 			if status.Count(control.StateReady) < len(status.Replicas) {
-				return &silentExit{code: exitFailed}
+				return &exit.Silent{Code: exit.Failed}
 			}
 			return nil
 		})
@@ -155,21 +157,7 @@ func uptime(r control.Replica, now time.Time) string {
 	if r.PID == 0 || r.StartedAt.IsZero() {
 		return "-"
 	}
-	return short(now.Sub(r.StartedAt))
-}
-
-// short prints a duration in its two largest units: 12s, 3m5s, 2h13m, 4d2h.
-func short(d time.Duration) string {
-	switch d = d.Round(time.Second); {
-	case d < 0:
-		return "0s"
-	case d < time.Hour:
-		return d.String()
-	case d < 24*time.Hour:
-		return fmt.Sprintf("%dh%dm", d/time.Hour, d%time.Hour/time.Minute)
-	default:
-		return fmt.Sprintf("%dd%dh", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
-	}
+	return words.Short(now.Sub(r.StartedAt))
 }
 
 func orDash(n int) string {
@@ -196,7 +184,7 @@ func note(r control.Replica, now time.Time) string {
 		text = d.Cause
 	}
 	if r.State == control.StateBackoff && !r.NextRetry.IsZero() {
-		text = strings.TrimPrefix(text+", retry in "+short(r.NextRetry.Sub(now)), ", ")
+		text = strings.TrimPrefix(text+", retry in "+words.Short(r.NextRetry.Sub(now)), ", ")
 	}
 	return text
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lm-warden/warden/cmd/internal/exit"
+	"github.com/lm-warden/warden/cmd/internal/words"
 	"github.com/lm-warden/warden/supervisor/control"
 )
 
@@ -45,7 +47,7 @@ Sessions stay known, so turning it on again finds their homes.`,
 			if *asJSON {
 				return a.printJSON(change)
 			}
-			fmt.Fprintf(a.out, "affinity %s: %s -> %s (%s known)\n", change.Model, onOff(change.Old), onOff(change.New), count(change.SessionsLive, "session stays", "sessions stay"))
+			fmt.Fprintf(a.out, "affinity %s: %s -> %s (%s known)\n", change.Model, onOff(change.Old), onOff(change.New), words.Count(change.SessionsLive, "session stays", "sessions stay"))
 			return nil
 		})
 	}
@@ -58,13 +60,6 @@ func onOff(policy string) string {
 		return "off (" + policy + ")"
 	}
 	return "on (" + policy + ")"
-}
-
-func count(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return strconv.Itoa(n) + " " + many
 }
 
 func (a *app) showAffinity(ctx context.Context, c *control.Client, args []string, asJSON bool) error {
@@ -84,7 +79,7 @@ func (a *app) showAffinity(ctx context.Context, c *control.Client, args []string
 		return a.printJSON(models)
 	}
 	for _, m := range models {
-		fmt.Fprintf(a.out, "%s: affinity %s, spill limit %s, %s\n", m.Alias, onOff(m.Policy), spillText(m.SpillLimit, m.SpillAuto), count(m.SessionsLive, "session", "sessions"))
+		fmt.Fprintf(a.out, "%s: affinity %s, spill limit %s, %s\n", m.Alias, onOff(m.Policy), spillText(m.SpillLimit, m.SpillAuto), words.Count(m.SessionsLive, "session", "sessions"))
 	}
 	return nil
 }
@@ -115,9 +110,9 @@ func findModel(s control.Status, name string) (control.Model, error) {
 		aliases = append(aliases, m.Alias)
 	}
 	if name == "" {
-		return control.Model{}, fail(exitUsage, errors.New("several models are served: which one?"), listed("served model", aliases))
+		return control.Model{}, exit.Fail(exit.Usage, errors.New("several models are served: which one?"), words.Listed("served model", aliases))
 	}
-	return control.Model{}, fail(exitFailed, fmt.Errorf("model %q is not served", name), listed("served model", aliases))
+	return control.Model{}, exit.Fail(exit.Failed, fmt.Errorf("model %q is not served", name), words.Listed("served model", aliases))
 }
 
 func (a *app) spillCommand() *cobra.Command {
@@ -260,7 +255,7 @@ func findReplica(s control.Status, id string) (control.Replica, bool) {
 // restart has when a later generation is ready.
 func actionDone(r control.Replica, action control.ReplicaAction, generation uint64) (bool, error) {
 	if r.State == control.StateParked || r.State == control.StateStuck {
-		return true, fail(exitStart, fmt.Errorf("%s is %s: %s", r.ID, r.State, r.Note), "`warden logs "+r.ID+"` shows why")
+		return true, exit.Fail(exit.Start, fmt.Errorf("%s is %s: %s", r.ID, r.State, r.Note), "`warden logs "+r.ID+"` shows why")
 	}
 	switch action {
 	case control.Drain:

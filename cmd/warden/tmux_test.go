@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lm-warden/warden/cmd/internal/exit"
 	"github.com/lm-warden/warden/supervisor/control"
 )
 
@@ -213,7 +214,7 @@ func TestKilledForegroundDrainsTheOneBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	term.nothingLeft(45 * time.Second)
-	if out, code := runWarden(t, home, "status"); code != exitNoDaemon {
+	if out, code := runWarden(t, home, "status"); code != exit.NoDaemon {
 		t.Errorf("status: %d\n%s", code, out)
 	}
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lm-warden/warden/cmd/internal/exit"
+	"github.com/lm-warden/warden/cmd/internal/paths"
 	"github.com/lm-warden/warden/configs"
 	"github.com/lm-warden/warden/supervisor/control"
 	"github.com/lm-warden/warden/tui"
@@ -128,15 +130,15 @@ func (a *app) settle(f *upFlags) (configs.Config, error) {
 		return cfg, err
 	}
 	if len(cfg.Models) == 0 {
-		return cfg, fail(exitUsage, errors.New("no model was named"),
+		return cfg, exit.Fail(exit.Usage, errors.New("no model was named"),
 			"`warden up --model qwen3-4b` (`warden models` lists the names), or without GPU and vLLM: `warden up --demo`")
 	}
 	if err := cfg.Validate(); err != nil {
 		var unknown *configs.UnknownModelError
 		if errors.As(err, &unknown) {
-			return cfg, fail(exitUsage, unknown, "")
+			return cfg, exit.Fail(exit.Usage, unknown, "")
 		}
-		return cfg, fail(exitConfig, err, "")
+		return cfg, exit.Fail(exit.Config, err, "")
 	}
 	return cfg, nil
 }
@@ -162,11 +164,11 @@ func (f *upFlags) applyModels(cfg *configs.Config) error {
 	if len(cfg.Models) > 1 {
 		for _, flag := range perModel {
 			if f.changedFlags(flag) {
-				return fail(exitUsage, fmt.Errorf("--%s is for one model, and %d are named", flag, len(cfg.Models)), "set it for each model in a configuration file")
+				return exit.Fail(exit.Usage, fmt.Errorf("--%s is for one model, and %d are named", flag, len(cfg.Models)), "set it for each model in a configuration file")
 			}
 		}
 		if len(f.engineArgs) > 0 {
-			return fail(exitUsage, errors.New("arguments after -- are for one model, and several are named"), "set args for each model in a configuration file")
+			return exit.Fail(exit.Usage, errors.New("arguments after -- are for one model, and several are named"), "set args for each model in a configuration file")
 		}
 		return nil
 	}
@@ -200,13 +202,13 @@ func (f *upFlags) applyTo(m *configs.Model) error {
 	}
 	m.Args = append(m.Args, f.engineArgs...)
 	if f.dp < 0 || f.tp < 0 || f.maxNumSeqs < 0 {
-		return fail(exitUsage, errors.New("--dp, --tp and --max-num-seqs must not be negative"), "")
+		return exit.Fail(exit.Usage, errors.New("--dp, --tp and --max-num-seqs must not be negative"), "")
 	}
 	if _, err := m.Spill(); err != nil {
-		return fail(exitUsage, fmt.Errorf("--spill-limit: %w", err), "")
+		return exit.Fail(exit.Usage, fmt.Errorf("--spill-limit: %w", err), "")
 	}
 	_, err := configs.ParsePolicy(m.Affinity)
-	return fail(exitUsage, err, "`--affinity on` or `--affinity off`")
+	return exit.Fail(exit.Usage, err, "`--affinity on` or `--affinity off`")
 }
 
 // up starts a warden and watches it: in this process where nobody looks on
@@ -227,7 +229,7 @@ func (a *app) up(ctx context.Context, f *upFlags) error {
 	if f.leash {
 		return a.runLeashed(cfg, f)
 	}
-	if client, err := control.Dial(ctx, controlSocket(cfg.Name)); err == nil {
+	if client, err := control.Dial(ctx, paths.ControlSocket(cfg.Name)); err == nil {
 		defer client.Close()
 		return a.alreadyRunning(ctx, client, cfg, f)
 	}
@@ -254,5 +256,5 @@ func progressMode(name string, a *app) (tui.ProgressMode, error) {
 	case "quiet":
 		return tui.ProgressQuiet, nil
 	}
-	return tui.ProgressPlain, fail(exitUsage, fmt.Errorf("--progress %q is not one of auto, tty, plain, json, quiet", name), "")
+	return tui.ProgressPlain, exit.Fail(exit.Usage, fmt.Errorf("--progress %q is not one of auto, tty, plain, json, quiet", name), "")
 }

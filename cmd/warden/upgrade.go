@@ -4,31 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"os"
-	"os/exec"
-	"slices"
-	"strings"
-	"sync"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/lm-warden/warden/supervisor"
+	"github.com/lm-warden/warden/cmd/internal/exit"
 	"github.com/lm-warden/warden/supervisor/control"
-	"github.com/lm-warden/warden/supervisor/events"
 )
 
-const (
-	// takeoverLimit is for the new warden to look at the machine and plan.
-	takeoverLimit = 60 * time.Second
-	// lastAnswers bounds how long answers of the old warden may take to end.
-	lastAnswers = 10 * time.Minute
-	// switchLimit is for the new warden to answer on the control socket once it
-	// was told to take over.
-	switchLimit = 30 * time.Second
-)
+// switchLimit is for the new warden to answer on the control socket once it
+// was told to take over.
+const switchLimit = 30 * time.Second
 
 func (a *app) upgradeCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -55,7 +41,7 @@ func (a *app) upgrade(ctx context.Context, c *control.Client) error {
 	}
 	after, err := awaitPID(ctx, c, next.PID)
 	if err != nil {
-		return fail(exitFailed, err, "its log says why; engines run on: `warden up` takes them over")
+		return exit.Fail(exit.Failed, err, "its log says why; engines run on: `warden up` takes them over")
 	}
 	fmt.Fprintf(a.out, "pid %d (%s) -> pid %d (%s)\n", before.PID, before.Version, after.PID, after.Version)
 	return nil
@@ -75,265 +61,5 @@ func awaitPID(ctx context.Context, c *control.Client, pid int) (control.Version,
 			return v, fmt.Errorf("warden with pid %d does not answer on %s: %w", pid, c.Socket(), errors.Join(err, ctx.Err()))
 		case <-time.After(20 * time.Millisecond):
 		}
-	}
-}
-
-// successor is the warden that takes over from this one.
-type successor struct {
-	cmd     *exec.Cmd
-	channel *handover
-	ended   chan struct{} // closed when the process has ended
-}
-
-// Upgrade starts the successor and, once it is ready, begins to leave.
-func (d *daemon) Upgrade(context.Context) (control.Upgraded, error) {
-	if !d.upgrading.TryLock() {
-		return control.Upgraded{}, &control.Error{Code: control.CodeWrongState, Message: "an upgrade is going on", Hint: "wait for it"}
-	}
-	defer d.upgrading.Unlock()
-	next, err := d.startSuccessor()
-	if err == nil && !d.leave(next) {
-		next.dismiss()
-		err = &control.Error{Code: control.CodeWrongState, Message: "warden is stopping"}
-	}
-	if err != nil {
-		d.bus.Publish(events.Event{Kind: "upgrade", Text: "upgrade failed: " + err.Error()})
-		d.log.Error("upgrade failed; nothing has changed", "err", err)
-		return control.Upgraded{}, wireError(err)
-	}
-	return control.Upgraded{PID: next.cmd.Process.Pid}, nil
-}
-
-// wireError lets the way out travel with the refusal.
-func wireError(err error) error {
-	var refused *control.Error
-	if errors.As(err, &refused) {
-		return err
-	}
-	return &control.Error{Code: control.CodeInternal, Message: err.Error(), Hint: hintOf(err)}
-}
-
-// upgradeOnHangup treats every SIGHUP as an order to upgrade whichever warden
-// is the last.
-func (d *daemon) upgradeOnHangup(s *signals) {
-	for {
-		select {
-		case <-d.ended:
-			return
-		case <-s.hangups:
-		}
-		select {
-		case <-d.leaving:
-			_ = d.next.cmd.Process.Signal(syscall.SIGHUP) // it may have ended
-		default:
-			_, _ = d.Upgrade(context.Background()) // it has logged its failure
-		}
-	}
-}
-
-// startSuccessor runs this program anew and waits until it is ready.
-func (d *daemon) startSuccessor() (*successor, error) {
-	channel, theirs, err := newHandover()
-	if err != nil {
-		return nil, err
-	}
-	defer theirs.Close()
-	cmd := exec.Command(selfPath(), takeoverArgs(os.Args[1:])...)
-	cmd.Env = successorEnv(os.Environ())
-	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	cmd.ExtraFiles = []*os.File{theirs}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // signals of a terminal reach it through us
-	if err := cmd.Start(); err != nil {
-		channel.close()
-		return nil, fmt.Errorf("cannot start the new warden: %w", err)
-	}
-	s := &successor{cmd: cmd, channel: channel, ended: make(chan struct{})}
-	go func() {
-		defer close(s.ended)
-		_ = cmd.Wait() // ProcessState keeps how it ended
-	}()
-	theirs.Close() // so that its end shows
-	if err := s.prepare(d); err != nil {
-		s.dismiss()
-		return nil, err
-	}
-	return s, nil
-}
-
-func (s *successor) prepare(d *daemon) error {
-	if err := s.channel.sendListener(d.api); err != nil {
-		return fmt.Errorf("cannot pass the API's socket on: %w", err)
-	}
-	rep, err := s.channel.receiveReport(takeoverLimit)
-	if err != nil {
-		return fail(exitStart, fmt.Errorf("the new warden does not start: %w", err), "its log says why; `warden config validate` and `warden doctor` check what it needs")
-	}
-	if !rep.OK {
-		return fail(rep.Code, errors.New(rep.Error), rep.Fix)
-	}
-	return nil
-}
-
-// dismiss ends a successor that does not take over.
-func (s *successor) dismiss() {
-	s.channel.close() // it ends by itself; one that hangs does not
-	select {
-	case <-s.ended:
-	case <-time.After(time.Second):
-		_ = s.cmd.Process.Kill()
-		<-s.ended
-	}
-}
-
-// takeoverArgs is this command line with --takeover right behind the command.
-func takeoverArgs(args []string) []string {
-	args = slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return arg == "--takeover" })
-	return insertFlag(args, "--takeover")
-}
-
-// successorEnv is our environment but for the watchdog's pid, which is ours.
-func successorEnv(env []string) []string {
-	return slices.DeleteFunc(slices.Clone(env), func(kv string) bool { return strings.HasPrefix(kv, "WATCHDOG_PID=") })
-}
-
-// leave makes run hand over to next; false when warden is stopping already.
-func (d *daemon) leave(next *successor) (leaving bool) {
-	d.stopOnce.Do(func() {
-		d.next = next
-		close(d.leaving)
-		leaving = true
-	})
-	return leaving
-}
-
-// closing tells clients, while warden leaves, to come back on a new connection:
-// the successor accepts those. Idle connections stay open until their client
-// uses or closes them, since a close may cross with a request.
-func (d *daemon) closing(h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case <-d.leaving:
-			w.Header().Set("Connection", "close")
-		default:
-		}
-		h.ServeHTTP(w, r)
-	})
-}
-
-// handOver lets the successor take over, finishes the answers that have begun,
-// and stays as long as somebody waits for this process.
-func (d *daemon) handOver(ctx context.Context, server *http.Server, conns *connections, cancel context.CancelFunc) error {
-	d.log.Info("handing over", "pid", d.next.cmd.Process.Pid)
-	d.control.Close()
-	_ = d.api.Close() // the successor has the socket too, so nobody is refused
-	d.sup.Detach()
-	<-d.reaped
-	cancel()
-	d.service.handOver(d.next.cmd.Process.Pid)
-	if err := d.saveSessions(); err != nil {
-		d.log.Warn("sessions cannot be handed over: they begin anew", "err", err)
-	}
-	if err := d.next.channel.say(wordGo); err != nil {
-		d.log.Error("the new warden ended before it took over; `warden up` takes the engines over", "err", err)
-	}
-	hurry := make(chan struct{})
-	go func() {
-		defer close(hurry)
-		for word := d.next.channel.hear(); word != "" && word != wordHurry; word = d.next.channel.hear() {
-		}
-	}()
-	limit, done := context.WithTimeout(context.Background(), lastAnswers)
-	defer done()
-	left := make(chan struct{})
-	var relaying sync.WaitGroup
-	relaying.Go(func() { d.next.relay(ctx, d.killed, left, done) })
-	defer relaying.Wait() // the caller ends ctx next, which is no order to stop
-	defer close(left)
-	var following sync.WaitGroup
-	following.Go(func() { d.followReplicas(limit) })
-	conns.wait(limit, hurry)
-	done()
-	following.Wait()
-	_ = server.Close() // what is still open was given its time
-	d.router.Close()
-	err := d.gpus.close()
-	_ = d.next.channel.say(wordDrained) // it may have ended
-	if d.service.active() {
-		return err // systemd knows who is the main process now
-	}
-	select {
-	case <-d.unwaited:
-		return err
-	case <-d.next.ended:
-	}
-	if code := d.next.cmd.ProcessState.ExitCode(); code > exitOK {
-		return &silentExit{code: code}
-	} else if code < exitOK {
-		return fmt.Errorf("the warden that took over (pid %d) was ended by a signal: %s", d.next.cmd.Process.Pid, d.next.cmd.ProcessState)
-	}
-	return err
-}
-
-// relay passes stop signals on to the successor: whoever sends them to us means
-// the whole warden. It gives up our own answers on the second one, and when the
-// successor has stopped the engines. It returns when that has ended, or when we
-// have left.
-func (s *successor) relay(stop context.Context, killed, left <-chan struct{}, giveUp context.CancelFunc) {
-	stopping := stop.Done()
-	for {
-		select {
-		case <-left:
-			return
-		case <-s.ended:
-			if s.cmd.ProcessState.Success() {
-				giveUp() // after a crash the engines answer on
-			}
-			return
-		case <-stopping:
-			stopping = nil
-			_ = s.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
-		case <-killed:
-			killed = nil
-			_ = s.cmd.Process.Signal(syscall.SIGTERM)
-			giveUp()
-		}
-	}
-}
-
-// followReplicas keeps the router of a leaving warden informed until ctx ends:
-// requests that still wait here need to hear that a replica became ready, and
-// the successor is who knows.
-func (d *daemon) followReplicas(ctx context.Context) {
-	known := d.sup.Snapshot()
-	for ctx.Err() == nil {
-		if client, err := control.Dial(ctx, controlSocket(d.cfg.Name)); err == nil {
-			for msg, err := range client.Watch(ctx) {
-				if err != nil {
-					break
-				}
-				if msg.Status != nil {
-					d.learn(known, *msg.Status)
-				}
-			}
-			client.Close()
-		}
-		select { // it starts, or is being upgraded itself
-		case <-ctx.Done():
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
-}
-
-// learn takes over what another warden says about the replicas known here.
-func (d *daemon) learn(known []supervisor.Replica, status control.Status) {
-	for _, r := range known {
-		i := slices.IndexFunc(status.Replicas, func(s control.Replica) bool { return s.ID == string(r.ID) && s.Model == r.Model })
-		if i < 0 {
-			r.State = supervisor.Stopped // the configuration no longer has it
-		} else {
-			s := status.Replicas[i]
-			r.State, r.Generation, r.ReadyAt = supervisor.State(s.State), s.Generation, s.ReadyAt
-		}
-		d.facts.note(r)
 	}
 }

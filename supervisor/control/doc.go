@@ -5,14 +5,14 @@
 //  1. status.go: what the daemon says about itself; the wire types of GET /v1/status.
 //  2. action.go: what it can be told to do; log lines; the lines of GET /v1/events.
 //  3. errors.go: what it answers when it cannot.
-//  4. backend.go: the daemon as this package sees it.
+//  4. daemon.go: the daemon as this package sees it.
 //  5. socket.go and peercred.go: who may listen, who may talk.
 //  6. server.go, handlers.go, stream.go: the daemon's side.
 //  7. client.go, calls.go: the command line's and the dashboard's side.
 //
 // The wire types are a promise to scripts. Fields are only ever added; names are snake_case; units are base units
 // (seconds, bytes, ratios from 0 to 1); times are RFC 3339. A number that is not known is left out, never sent as 0:
-// hence the pointers. The types of supervisor and router may change freely, cmd/warden converts.
+// hence the pointers. The types of supervisor and router may change freely, cmd/internal/daemon converts.
 //
 //	GET  /v1/status
 //	GET  /v1/events                         NDJSON of Message: a snapshot, then changes, a status each second

@@ -21,7 +21,7 @@ const (
 	CodeInternal        = "internal"
 )
 
-// Error is a refusal that travels over the wire: {"error":{"code","message","hint"}}. A Backend returns one to choose
+// Error is a refusal that travels over the wire: {"error":{"code","message","hint"}}. A Daemon returns one to choose
 // the code and the hint; any other error becomes CodeInternal.
 type Error struct {
 	Code    string `json:"code"`

@@ -15,7 +15,7 @@ import (
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, s.status()) })
-	mux.HandleFunc("GET /v1/version", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, s.opts.Backend.Version()) })
+	mux.HandleFunc("GET /v1/version", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, s.opts.Daemon.Version()) })
 	mux.HandleFunc("GET /v1/config", s.config)
 	mux.HandleFunc("GET /v1/events", s.stream(s.events))
 	mux.HandleFunc("GET /v1/logs", s.stream(s.logs))
@@ -34,9 +34,9 @@ func (s *Server) routes() http.Handler {
 	return mux
 }
 
-// status is the Backend's answer with what every answer carries.
+// status is the Daemon's answer with what every answer carries.
 func (s *Server) status() *Status {
-	st := s.opts.Backend.Status()
+	st := s.opts.Daemon.Status()
 	st.Schema = Schema
 	if st.Now.IsZero() {
 		st.Now = time.Now()
@@ -45,7 +45,7 @@ func (s *Server) status() *Status {
 }
 
 func (s *Server) config(w http.ResponseWriter, _ *http.Request) {
-	c, err := s.opts.Backend.Config()
+	c, err := s.opts.Daemon.Config()
 	if err != nil {
 		writeError(w, err)
 		return
@@ -63,7 +63,7 @@ func (s *Server) affinity(w http.ResponseWriter, r *http.Request) {
 		writeError(w, badRequest("affinity mode "+strconv.Quote(req.Mode)+" is neither on nor off"))
 		return
 	}
-	change, err := s.opts.Backend.SetAffinity(r.Context(), r.PathValue("alias"), req.Mode == "on")
+	change, err := s.opts.Daemon.SetAffinity(r.Context(), r.PathValue("alias"), req.Mode == "on")
 	answer(w, http.StatusOK, change, err)
 }
 
@@ -77,7 +77,7 @@ func (s *Server) spill(w http.ResponseWriter, r *http.Request) {
 		writeError(w, badRequest("spill limit must be 1 or more, or 0 for automatic"))
 		return
 	}
-	change, err := s.opts.Backend.SetSpillLimit(r.Context(), r.PathValue("alias"), *req.Limit)
+	change, err := s.opts.Daemon.SetSpillLimit(r.Context(), r.PathValue("alias"), *req.Limit)
 	answer(w, http.StatusOK, change, err)
 }
 
@@ -90,7 +90,7 @@ func (s *Server) replica(w http.ResponseWriter, r *http.Request) {
 			Hint: "restart, drain, undrain, kill, retry"})
 		return
 	}
-	accepted, err := s.opts.Backend.Replica(r.Context(), r.PathValue("id"), action)
+	accepted, err := s.opts.Daemon.Replica(r.Context(), r.PathValue("id"), action)
 	answer(w, http.StatusAccepted, accepted, err)
 }
 
@@ -100,11 +100,11 @@ func (s *Server) shutdown(w http.ResponseWriter, r *http.Request) {
 		writeError(w, err)
 		return
 	}
-	answer(w, http.StatusAccepted, struct{}{}, s.opts.Backend.Shutdown(r.Context(), req))
+	answer(w, http.StatusAccepted, struct{}{}, s.opts.Daemon.Shutdown(r.Context(), req))
 }
 
 func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) {
-	u, ok := s.opts.Backend.(Upgrader)
+	u, ok := s.opts.Daemon.(Upgrader)
 	if !ok {
 		writeError(w, &Error{Code: CodeNotFound, Message: "this daemon cannot be taken over from"})
 		return

@@ -76,8 +76,8 @@ func socketPath(t *testing.T) string {
 	return filepath.Join(dir, "s.sock")
 }
 
-// fakeBackend answers from its fields and remembers the orders it got.
-type fakeBackend struct {
+// fakeDaemon answers from its fields and remembers the orders it got.
+type fakeDaemon struct {
 	mu     sync.Mutex
 	status Status
 	lines  []LogLine
@@ -85,28 +85,28 @@ type fakeBackend struct {
 	err    error
 }
 
-func (f *fakeBackend) order(format string, args ...any) error {
+func (f *fakeDaemon) order(format string, args ...any) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.orders = append(f.orders, fmt.Sprintf(format, args...))
 	return f.err
 }
 
-func (f *fakeBackend) Status() Status {
+func (f *fakeDaemon) Status() Status {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.status
 }
 
-func (f *fakeBackend) Version() Version {
+func (f *fakeDaemon) Version() Version {
 	return Version{Version: "0.0.1-test", PID: os.Getpid(), Details: map[string]string{"vllm": "0.26.0"}}
 }
 
-func (f *fakeBackend) Config() (Config, error) {
+func (f *fakeDaemon) Config() (Config, error) {
 	return json.RawMessage(`{"listen":"127.0.0.1:8000"}`), nil
 }
 
-func (f *fakeBackend) Logs(ctx context.Context, q LogQuery) iter.Seq2[LogLine, error] {
+func (f *fakeDaemon) Logs(ctx context.Context, q LogQuery) iter.Seq2[LogLine, error] {
 	return func(yield func(LogLine, error) bool) {
 		err := f.order("logs %v tail %d follow %t previous %t", q.Replicas, q.Tail, q.Follow, q.Previous)
 		for _, l := range f.lines {
@@ -125,22 +125,22 @@ func (f *fakeBackend) Logs(ctx context.Context, q LogQuery) iter.Seq2[LogLine, e
 	}
 }
 
-func (f *fakeBackend) SetAffinity(_ context.Context, model string, on bool) (AffinityChange, error) {
+func (f *fakeDaemon) SetAffinity(_ context.Context, model string, on bool) (AffinityChange, error) {
 	err := f.order("affinity %s %t", model, on)
 	return AffinityChange{Model: model, Old: PolicyAffinity, New: PolicyBalance, SessionsLive: 24}, err
 }
 
-func (f *fakeBackend) SetSpillLimit(_ context.Context, model string, limit int) (SpillChange, error) {
+func (f *fakeDaemon) SetSpillLimit(_ context.Context, model string, limit int) (SpillChange, error) {
 	err := f.order("spill %s %d", model, limit)
 	return SpillChange{Model: model, Old: 8, New: limit}, err
 }
 
-func (f *fakeBackend) Replica(_ context.Context, id string, action ReplicaAction) (Accepted, error) {
+func (f *fakeDaemon) Replica(_ context.Context, id string, action ReplicaAction) (Accepted, error) {
 	err := f.order("%s %s", action, id)
 	return Accepted{Replica: id, Action: action, Generation: 3}, err
 }
 
-func (f *fakeBackend) Shutdown(_ context.Context, req ShutdownRequest) error {
+func (f *fakeDaemon) Shutdown(_ context.Context, req ShutdownRequest) error {
 	return f.order("shutdown drain %s now %t", time.Duration(req.Drain), req.Now)
 }
 
@@ -153,8 +153,8 @@ func serve(t *testing.T, opts ServerOptions) (*Server, *Client) {
 	if opts.Bus == nil {
 		opts.Bus = events.NewBus(recentEvents)
 	}
-	if opts.Backend == nil {
-		opts.Backend = &fakeBackend{}
+	if opts.Daemon == nil {
+		opts.Daemon = &fakeDaemon{}
 	}
 	s, err := Listen(opts)
 	if err != nil {

@@ -25,10 +25,10 @@ const (
 	recentEvents        = 200 // sent with each snapshot
 )
 
-// ServerOptions configure Listen. Socket, Backend and Bus are required.
+// ServerOptions configure Listen. Socket, Daemon and Bus are required.
 type ServerOptions struct {
 	Socket       string
-	Backend      Backend
+	Daemon       Daemon
 	Bus          *events.Bus
 	Log          *slog.Logger  // nil = silent
 	Heartbeat    time.Duration // 0 = 1 s
@@ -73,8 +73,8 @@ type Server struct {
 
 // Listen takes the socket, or returns *AlreadyRunningError. Nothing is answered before Serve.
 func Listen(opts ServerOptions) (*Server, error) {
-	if opts.Backend == nil || opts.Bus == nil {
-		return nil, errors.New("control server needs a Backend and a Bus")
+	if opts.Daemon == nil || opts.Bus == nil {
+		return nil, errors.New("control server needs a Daemon and a Bus")
 	}
 	opts.fill()
 	ln, lock, err := claim(opts.Socket)

@@ -21,9 +21,9 @@ import (
 	"github.com/lm-warden/warden/supervisor/events"
 )
 
-func TestCallsReachTheBackend(t *testing.T) {
-	b := &fakeBackend{status: Status{Version: "0.0.1-test", State: DaemonServing, Replicas: []Replica{{ID: "r0", State: StateReady}}}}
-	_, c := serve(t, ServerOptions{Backend: b})
+func TestCallsReachTheDaemon(t *testing.T) {
+	b := &fakeDaemon{status: Status{Version: "0.0.1-test", State: DaemonServing, Replicas: []Replica{{ID: "r0", State: StateReady}}}}
+	_, c := serve(t, ServerOptions{Daemon: b})
 	ctx := testContext(t)
 
 	st, err := c.Status(ctx)
@@ -66,8 +66,8 @@ func TestCallsReachTheBackend(t *testing.T) {
 }
 
 func TestRefusals(t *testing.T) {
-	b := &fakeBackend{err: &Error{Code: CodeReplicaNotFound, Message: "no replica r9", Hint: "r0, r1"}}
-	_, c := serve(t, ServerOptions{Backend: b})
+	b := &fakeDaemon{err: &Error{Code: CodeReplicaNotFound, Message: "no replica r9", Hint: "r0, r1"}}
+	_, c := serve(t, ServerOptions{Daemon: b})
 	tests := []struct {
 		method, path, body string
 		status             int
@@ -116,8 +116,8 @@ func TestRefusals(t *testing.T) {
 }
 
 func TestUnencodableFiguresAreAnError(t *testing.T) {
-	b := &fakeBackend{status: Status{Replicas: []Replica{{Engine: &Engine{KVUsed: math.NaN()}}}}}
-	_, c := serve(t, ServerOptions{Backend: b})
+	b := &fakeDaemon{status: Status{Replicas: []Replica{{Engine: &Engine{KVUsed: math.NaN()}}}}}
+	_, c := serve(t, ServerOptions{Daemon: b})
 	_, err := c.Status(testContext(t))
 	var refused *Error
 	if !errors.As(err, &refused) || refused.Code != CodeInternal {
@@ -128,7 +128,7 @@ func TestUnencodableFiguresAreAnError(t *testing.T) {
 func TestWatchTellsSnapshotEventsAndHeartbeat(t *testing.T) {
 	bus := events.NewBus(10)
 	bus.Publish(events.Event{Kind: "state", Text: "before"})
-	_, c := serve(t, ServerOptions{Bus: bus, Heartbeat: time.Millisecond, Backend: &fakeBackend{status: Status{State: DaemonServing}}})
+	_, c := serve(t, ServerOptions{Bus: bus, Heartbeat: time.Millisecond, Daemon: &fakeDaemon{status: Status{State: DaemonServing}}})
 	var first, beats int
 	for msg, err := range c.Watch(testContext(t)) {
 		if err != nil {
@@ -231,7 +231,7 @@ func TestWatcherThatTakesNothingIsCutOff(t *testing.T) {
 		big[i] = Replica{ID: fmt.Sprint("r", i), Note: strings.Repeat("x", 1000)}
 	}
 	s, c := serve(t, ServerOptions{MaxStreams: 1, Heartbeat: time.Millisecond, WriteTimeout: 20 * time.Millisecond,
-		Backend: &fakeBackend{status: Status{Replicas: big}}})
+		Daemon: &fakeDaemon{status: Status{Replicas: big}}})
 	rawStream(t, s.Socket())
 	ctx := testContext(t)
 	for {
@@ -272,7 +272,7 @@ func TestCloseEndsStreamsCleanly(t *testing.T) {
 func TestCloseWithoutServe(t *testing.T) {
 	path := socketPath(t)
 	for range 2 { // the second proves that the first gave everything back
-		s, err := Listen(ServerOptions{Socket: path, Backend: &fakeBackend{}, Bus: events.NewBus(0)})
+		s, err := Listen(ServerOptions{Socket: path, Daemon: &fakeDaemon{}, Bus: events.NewBus(0)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -283,8 +283,8 @@ func TestCloseWithoutServe(t *testing.T) {
 
 func TestLogs(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
-	b := &fakeBackend{lines: []LogLine{{Replica: "r0", At: at, Generation: 2, Text: "one"}, {Replica: "r0", Text: "two", Dropped: 3}}}
-	_, c := serve(t, ServerOptions{Backend: b})
+	b := &fakeDaemon{lines: []LogLine{{Replica: "r0", At: at, Generation: 2, Text: "one"}, {Replica: "r0", Text: "two", Dropped: 3}}}
+	_, c := serve(t, ServerOptions{Daemon: b})
 	var got []LogLine
 	for line, err := range c.Logs(testContext(t), LogQuery{Replicas: []string{"r0", "r1"}, Tail: 5, Since: at, Previous: true}) {
 		if err != nil {
@@ -317,8 +317,8 @@ func TestLogs(t *testing.T) {
 }
 
 func TestFollowedLogsArriveAtOnceAndEndWithTheReader(t *testing.T) {
-	b := &fakeBackend{lines: []LogLine{{Replica: "r0", Text: "one"}}}
-	_, c := serve(t, ServerOptions{Backend: b})
+	b := &fakeDaemon{lines: []LogLine{{Replica: "r0", Text: "one"}}}
+	_, c := serve(t, ServerOptions{Daemon: b})
 	for line, err := range c.Logs(testContext(t), LogQuery{Follow: true}) {
 		if err != nil || line.Text != "one" {
 			t.Fatalf("%+v, %v", line, err)
@@ -352,10 +352,10 @@ func TestAllowed(t *testing.T) {
 }
 
 func TestOtherUsersAreRefused(t *testing.T) {
-	b := &fakeBackend{}
+	b := &fakeDaemon{}
 	for name, opts := range map[string]ServerOptions{
-		"another uid": {Backend: b, peerOf: func(net.Conn) (peer, error) { return peer{uid: uint32(os.Geteuid()) + 1}, nil }},
-		"no answer":   {Backend: b, peerOf: func(net.Conn) (peer, error) { return peer{}, errors.New("no credentials") }},
+		"another uid": {Daemon: b, peerOf: func(net.Conn) (peer, error) { return peer{uid: uint32(os.Geteuid()) + 1}, nil }},
+		"no answer":   {Daemon: b, peerOf: func(net.Conn) (peer, error) { return peer{}, errors.New("no credentials") }},
 	} {
 		_, c := serve(t, opts)
 		err := c.Shutdown(testContext(t), ShutdownRequest{})
@@ -399,22 +399,22 @@ func TestKernelNamesThePeer(t *testing.T) {
 	}
 }
 
-// upgradable is a Backend that can be taken over from.
-type upgradable struct{ *fakeBackend }
+// upgradable is a Daemon that can be taken over from.
+type upgradable struct{ *fakeDaemon }
 
 func (u upgradable) Upgrade(context.Context) (Upgraded, error) {
 	return Upgraded{PID: 4121}, u.order("upgrade")
 }
 
 func TestUpgrade(t *testing.T) {
-	b := upgradable{&fakeBackend{}}
-	_, c := serve(t, ServerOptions{Backend: b})
+	b := upgradable{&fakeDaemon{}}
+	_, c := serve(t, ServerOptions{Daemon: b})
 	if next, err := c.Upgrade(testContext(t)); err != nil || next.PID != 4121 {
 		t.Errorf("upgrade %+v, %v", next, err)
 	}
-	_, c = serve(t, ServerOptions{Backend: b.fakeBackend})
+	_, c = serve(t, ServerOptions{Daemon: b.fakeDaemon})
 	var refused *Error
 	if _, err := c.Upgrade(testContext(t)); !errors.As(err, &refused) || refused.Code != CodeNotFound {
-		t.Errorf("upgrade of a Backend that has no program: %v", err)
+		t.Errorf("upgrade of a Daemon that has no program: %v", err)
 	}
 }

@@ -14,7 +14,7 @@ import (
 )
 
 func listen(path string) (*Server, error) {
-	return Listen(ServerOptions{Socket: path, Backend: &fakeBackend{}, Bus: events.NewBus(0)})
+	return Listen(ServerOptions{Socket: path, Daemon: &fakeDaemon{}, Bus: events.NewBus(0)})
 }
 
 func TestSecondDaemonIsToldWhoRuns(t *testing.T) {

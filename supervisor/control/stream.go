@@ -111,7 +111,7 @@ func (s *Server) logs(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var out *lineWriter
-	for line, err := range s.opts.Backend.Logs(r.Context(), q) {
+	for line, err := range s.opts.Daemon.Logs(r.Context(), q) {
 		if err != nil && r.Context().Err() != nil {
 			return
 		}

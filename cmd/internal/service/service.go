@@ -1,4 +1,7 @@
-package main
+// Package service is warden as a systemd service (Type=notify): what systemd is
+// told over a life, the watchdog's signs of life, and whether a restart follows
+// an end. See configs/systemd/warden.service.
+package service
 
 import (
 	"context"
@@ -10,14 +13,12 @@ import (
 	"time"
 
 	systemd "github.com/coreos/go-systemd/v22/daemon"
-
-	"github.com/lm-warden/warden/supervisor"
 )
 
-// service keeps systemd informed when it started this warden (Type=notify), and
-// does nothing otherwise. See configs/systemd/warden.service.
-type service struct {
-	told     bool          // systemd listens
+// Service keeps systemd informed when it started this warden, and does nothing
+// otherwise.
+type Service struct {
+	listens  bool          // systemd listens
 	watchdog time.Duration // systemd kills us after this long without a sign; 0 = never
 	log      *slog.Logger
 	ending   atomic.Bool // from here on TimeoutStopSec is the limit, and the API may be closed
@@ -32,8 +33,9 @@ const (
 	serviceTick    = time.Second
 )
 
-func newService(log *slog.Logger) *service {
-	s := &service{told: os.Getenv("NOTIFY_SOCKET") != "", log: log}
+// New reads what systemd asks for from the environment.
+func New(log *slog.Logger) *Service {
+	s := &Service{listens: os.Getenv("NOTIFY_SOCKET") != "", log: log}
 	var err error
 	if s.watchdog, err = systemd.SdWatchdogEnabled(false); err != nil {
 		log.Warn("systemd's watchdog setting cannot be read", "err", err)
@@ -41,11 +43,11 @@ func newService(log *slog.Logger) *service {
 	return s
 }
 
-// active says whether systemd is told which process is the main one.
-func (s *service) active() bool { return s.told }
+// Active says whether systemd is told which process is the main one.
+func (s *Service) Active() bool { return s.listens }
 
-func (s *service) tell(state string) {
-	if !s.told {
+func (s *Service) tell(state string) {
+	if !s.listens {
 		return
 	}
 	if _, err := systemd.SdNotify(false, state); err != nil {
@@ -53,19 +55,20 @@ func (s *service) tell(state string) {
 	}
 }
 
-func (s *service) stopping() {
+// Stopping says that the stop began.
+func (s *Service) Stopping() {
 	s.ending.Store(true)
 	s.tell(systemd.SdNotifyStopping + "\nSTATUS=stopping")
 }
 
-// handOver makes the process that takes over the service's main one.
-func (s *service) handOver(pid int) {
+// HandOver makes the process that takes over the service's main one.
+func (s *Service) HandOver(pid int) {
 	s.tell(fmt.Sprintf("MAINPID=%d\nSTATUS=handing over to pid %d", pid, pid))
 }
 
-// run tells how the replicas are, and that the data path answers, until ctx ends.
-func (s *service) run(ctx context.Context, facts func() serviceFacts, health string) {
-	if !s.told {
+// Run tells how the replicas are, and that the data path answers, until ctx ends.
+func (s *Service) Run(ctx context.Context, facts func() Facts, health string) {
+	if !s.listens {
 		return
 	}
 	tick := time.NewTicker(serviceTick)
@@ -77,7 +80,7 @@ func (s *service) run(ctx context.Context, facts func() serviceFacts, health str
 		alive = probes.C
 	}
 	client := &http.Client{Timeout: s.watchdog / 3, Transport: &http.Transport{DisableKeepAlives: true}}
-	var last serviceState
+	var last told
 	for {
 		var states []string
 		states, last = last.next(facts(), time.Now())
@@ -115,26 +118,14 @@ func probe(ctx context.Context, client *http.Client, url string) error {
 	return nil
 }
 
-// serviceFacts is what systemd's view of warden depends on.
-type serviceFacts struct {
-	ready, total int
-	coming       bool // some replica may become ready without anybody's help
+// Facts is what systemd's view of warden depends on.
+type Facts struct {
+	Ready, Total int
+	Coming       bool // some replica may become ready without anybody's help
 }
 
-func (d *daemon) serviceFacts() serviceFacts {
-	var f serviceFacts
-	for _, r := range d.sup.Snapshot() {
-		f.total++
-		if r.State == supervisor.Ready {
-			f.ready++
-		}
-		f.coming = f.coming || r.State.Coming()
-	}
-	return f
-}
-
-// serviceState is what systemd was told last.
-type serviceState struct {
+// told is what systemd was told last.
+type told struct {
 	ready    bool
 	status   string
 	extended time.Time
@@ -142,17 +133,17 @@ type serviceState struct {
 
 // next returns what to tell now. READY=1 is said once, when the first replica
 // serves; it also ends a start that was extended.
-func (s serviceState) next(f serviceFacts, now time.Time) ([]string, serviceState) {
+func (s told) next(f Facts, now time.Time) ([]string, told) {
 	var out []string
-	if !s.ready && f.ready == 0 && f.coming && now.Sub(s.extended) >= extendEvery {
+	if !s.ready && f.Ready == 0 && f.Coming && now.Sub(s.extended) >= extendEvery {
 		s.extended = now
 		out = append(out, fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", startExtension.Microseconds()))
 	}
-	if status := fmt.Sprintf("STATUS=%d/%d ready", f.ready, f.total); status != s.status {
+	if status := fmt.Sprintf("STATUS=%d/%d ready", f.Ready, f.Total); status != s.status {
 		s.status = status
 		out = append(out, status)
 	}
-	if !s.ready && f.ready > 0 {
+	if !s.ready && f.Ready > 0 {
 		s.ready = true
 		out = append(out, systemd.SdNotifyReady)
 	}

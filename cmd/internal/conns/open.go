@@ -1,4 +1,4 @@
-package main
+package conns
 
 import (
 	"context"
@@ -7,19 +7,20 @@ import (
 	"sync"
 )
 
-// connections counts the open connections of a server that accepts no new ones.
-type connections struct {
+// Open counts the open connections of a server that accepts no new ones.
+type Open struct {
 	mu     sync.Mutex
 	states map[net.Conn]http.ConnState
 	fewer  chan struct{} // holds a token after a change
 }
 
-func newConnections() *connections {
-	return &connections{states: map[net.Conn]http.ConnState{}, fewer: make(chan struct{}, 1)}
+// NewOpen counts from none.
+func NewOpen() *Open {
+	return &Open{states: map[net.Conn]http.ConnState{}, fewer: make(chan struct{}, 1)}
 }
 
-// track is an http.Server's ConnState.
-func (c *connections) track(conn net.Conn, state http.ConnState) {
+// Track is an http.Server's ConnState.
+func (c *Open) Track(conn net.Conn, state http.ConnState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch state {
@@ -35,7 +36,7 @@ func (c *connections) track(conn net.Conn, state http.ConnState) {
 }
 
 // count returns how many are open, and how many of them serve a request.
-func (c *connections) count() (open, active int) {
+func (c *Open) count() (open, active int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, state := range c.states {
@@ -46,9 +47,9 @@ func (c *connections) count() (open, active int) {
 	return len(c.states), active
 }
 
-// wait returns when no connection is left, or none that serves a request once
+// Wait returns when no connection is left, or none that serves a request once
 // hurry is closed, or when ctx ends. Only one caller at a time.
-func (c *connections) wait(ctx context.Context, hurry <-chan struct{}) {
+func (c *Open) Wait(ctx context.Context, hurry <-chan struct{}) {
 	hurried := false
 	for {
 		open, active := c.count()

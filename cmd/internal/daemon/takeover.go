@@ -1,15 +1,14 @@
-package main
+package daemon
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"os"
 
-	"github.com/lm-warden/warden/supervisor/control"
-	"github.com/lm-warden/warden/tui"
+	"github.com/lm-warden/warden/cmd/internal/exit"
+	"github.com/lm-warden/warden/cmd/internal/paths"
 )
 
 // takeoverFD is where a warden that takes over finds its end of the handover.
@@ -22,49 +21,46 @@ type predecessor struct {
 	gone    chan struct{} // closed when its process has ended
 }
 
-// runTakeover is the daemon that `warden upgrade` starts: see upgrade.go.
-func (a *app) runTakeover(f *upFlags) error {
+// TakeOver is New for a warden that `warden upgrade` started: see upgrade.go.
+// settle says what to serve, and is asked before the warden before lets go of
+// anything. What fails until then is told there and ends this process silently;
+// without an error and a Daemon the one before has changed its mind.
+func TakeOver(settle func() (Options, error)) (*Daemon, error) {
 	channel, err := handoverOn(os.NewFile(takeoverFD, "handover"))
 	if err != nil {
-		return fail(exitUsage, fmt.Errorf("--takeover is for warden itself: %w", err), "`warden upgrade`")
+		return nil, exit.Fail(exit.Usage, fmt.Errorf("--takeover is for warden itself: %w", err), "`warden upgrade`")
 	}
-	defer channel.close()
-	ctx, signals := a.watchSignals(context.Background(), hangupUpgrades)
-	defer signals.close()
-	mode, err := progressMode(f.progress, a)
-	if f.leash {
-		mode = tui.ProgressQuiet // the one before said in its log how the start went
+	d, err := succeed(settle, channel)
+	if reportErr := channel.sendReport(exit.ReportOf(err)); err != nil || reportErr != nil {
+		channel.close()
+		return nil, &exit.Silent{Code: exit.CodeOf(errors.Join(err, reportErr))} // the one before tells it
 	}
-	d, err := a.succeed(f, newLogger(a.err, mode), channel, err)
-	if reportErr := channel.sendReport(reportOf(err)); err != nil || reportErr != nil {
-		return &silentExit{code: codeOf(errors.Join(err, reportErr))} // the one before tells it
+	if channel.hear() != wordGo { // the one before changed its mind, or died
+		channel.close()
+		return nil, d.release()
 	}
-	if channel.hear() != wordGo {
-		return d.release() // the one before changed its mind, or died
-	}
-	d.before = newPredecessor(channel, d.nobodyWaits)
+	d.before = newPredecessor(channel, d.NobodyWaits)
 	err = d.claim()
 	if err == nil {
-		err = d.assemble(runtimeDir(d.cfg.Name))
+		err = d.assemble(paths.RuntimeDir(d.cfg.Name))
 	}
 	if err != nil {
-		return errors.Join(err, d.release())
+		err = errors.Join(err, d.release())
+		d.before.close()
+		return nil, err
 	}
-	return a.runHere(ctx, d, signals, f, mode)
+	return d, nil
 }
 
 // succeed does all of a start that can fail before the one before lets go.
-func (a *app) succeed(f *upFlags, log *slog.Logger, channel *handover, err error) (*daemon, error) {
+func succeed(settle func() (Options, error), channel *handover) (*Daemon, error) {
 	listener, receiveErr := channel.receiveListener()
-	cfg, configErr := a.settle(f)
-	if err := errors.Join(err, receiveErr); err != nil {
+	opts, err := settle()
+	if err := errors.Join(receiveErr, err); err != nil {
 		return nil, err
 	}
-	if configErr != nil {
-		return nil, configErr
-	}
-	d := emptyDaemon(cfg, a.demoOf(f), log)
-	runtime, err := makeRuntimeDir(cfg.Name)
+	d := empty(opts)
+	runtime, err := paths.MakeRuntimeDir(d.cfg.Name)
 	if err == nil {
 		err = d.prepare(runtime, listener)
 	}
@@ -72,13 +68,6 @@ func (a *app) succeed(f *upFlags, log *slog.Logger, channel *handover, err error
 		return nil, errors.Join(err, d.release())
 	}
 	return d, nil
-}
-
-func reportOf(err error) report {
-	if err == nil {
-		return report{OK: true}
-	}
-	return report{Code: codeOf(err), Error: err.Error(), Fix: hintOf(err)}
 }
 
 // newPredecessor listens to what the one before has to say, to its end.
@@ -107,6 +96,13 @@ func (p *predecessor) drain(ctx context.Context) {
 	select {
 	case <-p.drained:
 	case <-ctx.Done():
+	}
+}
+
+// close gives the handover back; the one before may be gone or not.
+func (p *predecessor) close() {
+	if p != nil {
+		p.channel.close()
 	}
 }
 
@@ -140,5 +136,3 @@ func sameAddress(configured, bound string) bool {
 	}
 	return a.Equal(b)
 }
-
-var _ control.Upgrader = (*daemon)(nil)

@@ -1,4 +1,4 @@
-package main
+package plan
 
 import (
 	"errors"
@@ -8,39 +8,41 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/lm-warden/warden/cmd/internal/exit"
+	"github.com/lm-warden/warden/cmd/internal/paths"
+	"github.com/lm-warden/warden/cmd/internal/self"
 	"github.com/lm-warden/warden/configs"
 	"github.com/lm-warden/warden/gpu"
 	"github.com/lm-warden/warden/supervisor"
-	"github.com/lm-warden/warden/supervisor/events"
 	"github.com/lm-warden/warden/supervisor/vllm"
 	"github.com/lm-warden/warden/supervisor/vllm/tiny"
 )
 
-// plannedModel is a model and the replicas it gets on this machine.
-type plannedModel struct {
+// Model is a model and the replicas it gets on this machine.
+type Model struct {
 	configs.Model
-	spill   int // requests; 0 = auto
-	install vllm.Install
-	specs   []supervisor.Spec
+	SpillAt int // requests; 0 = auto
+	Install vllm.Install
+	Specs   []supervisor.Spec
 }
 
-// placeOn is where one replica runs.
-type placeOn struct {
+// Place is where one replica runs.
+type Place struct {
 	group gpu.Group
 	cpus  []int
 }
 
-// planModels gives every model its devices, models that name their GPUs first.
-func planModels(cfg configs.Config, inv gpu.Inventory, runtime string) ([]plannedModel, error) {
+// Models gives every model its devices, models that name their GPUs first.
+func Models(cfg configs.Config, inv gpu.Inventory, runtime string) ([]Model, error) {
 	catalogue := configs.Merge(configs.Builtin(), cfg.Catalogue)
-	models := make([]plannedModel, len(cfg.Models))
+	models := make([]Model, len(cfg.Models))
 	for i, m := range cfg.Models {
 		filled, err := m.WithDefaults(catalogue)
 		if err != nil {
-			return nil, fail(exitUsage, err, "")
+			return nil, exit.Fail(exit.Usage, err, "")
 		}
 		if err := vllm.CheckArgs(filled.Args); err != nil {
-			return nil, fail(exitUsage, err, "")
+			return nil, exit.Fail(exit.Usage, err, "")
 		}
 		if n, ok := vllm.MaxNumSeqs(filled.Args); ok {
 			filled.MaxNumSeqs = n // the engine takes the user's own
@@ -51,20 +53,20 @@ func planModels(cfg configs.Config, inv gpu.Inventory, runtime string) ([]planne
 			}
 		}
 		spill, _ := filled.Spill() // checked by Config.Validate
-		models[i] = plannedModel{Model: filled, spill: spill}
+		models[i] = Model{Model: filled, SpillAt: spill}
 	}
-	engine, install, err := engineFor(cfg)
+	engine, install, err := EngineFor(cfg)
 	if err != nil {
 		return nil, err
 	}
-	left := leftEngines(runtime)
-	places, err := planPlaces(cfg, models, withoutOwn(inv, left))
+	left := LeftEngines(runtime)
+	places, err := Places(cfg, models, WithoutOwn(inv, left))
 	if err != nil {
 		return nil, err
 	}
 	next := 0
 	for i := range models {
-		models[i].install = install
+		models[i].Install = install
 		for _, place := range places[i] {
 			spec, err := models[i].spec(cfg, next, place, engine, runtime)
 			if err != nil {
@@ -73,45 +75,34 @@ func planModels(cfg configs.Config, inv gpu.Inventory, runtime string) ([]planne
 			if address, ok := leftPort(left, string(spec.ID)); ok && cfg.Engine.Listen == "tcp" {
 				spec.Address = address
 			}
-			models[i].specs = append(models[i].specs, spec)
+			models[i].Specs = append(models[i].Specs, spec)
 			next++
 		}
-		models[i].DP = len(models[i].specs)
+		models[i].DP = len(models[i].Specs)
 	}
 	return models, nil
 }
 
-// engineFor finds the engine's program: vLLM, or this one as its simulation.
-func engineFor(cfg configs.Config) (supervisor.Engine, vllm.Install, error) {
+// EngineFor finds the engine's program: vLLM, or this one as its simulation.
+func EngineFor(cfg configs.Config) (supervisor.Engine, vllm.Install, error) {
 	if cfg.Engine.Device == configs.DeviceSimulated {
-		install := vllm.Install{Argv: []string{selfPath(), "__simengine"}, Version: vllm.NewestTested, Origin: "simulated", Device: cfg.Engine.Device}
+		install := vllm.Install{Argv: self.Argv(self.SimEngine), Version: vllm.NewestTested, Origin: "simulated", Device: cfg.Engine.Device}
 		return vllm.New(install, vllm.Options{}), install, nil
 	}
 	work, _ := os.Getwd() // without one only ./.venv is not looked into
 	install, err := vllm.Find(vllm.FindOptions{
 		Configured: cfg.Engine.VLLM, VirtualEnv: os.Getenv("VIRTUAL_ENV"), SearchPath: os.Getenv("PATH"),
-		WorkDir: work, ManagedDir: managedDir(), Device: cfg.Engine.Device,
+		WorkDir: work, ManagedDir: paths.ManagedDir(), Device: cfg.Engine.Device,
 	})
 	if err != nil {
-		return nil, install, fail(exitPreflight, err, "")
+		return nil, install, exit.Fail(exit.Preflight, err, "")
 	}
 	return vllm.New(install, vllm.Options{}), install, nil
 }
 
-// warnOfEngines tells what a person should know of the vLLM that was found.
-func (d *daemon) warnOfEngines() {
-	if len(d.models) == 0 {
-		return
-	}
-	for _, text := range d.models[0].install.Warnings { // one vLLM serves all models
-		d.log.Warn("vLLM is not one that warden was tested with", "err", text)
-		d.bus.Publish(events.Event{Kind: "vllm", Text: text})
-	}
-}
-
-// planPlaces chooses the devices of every replica of every model.
-func planPlaces(cfg configs.Config, models []plannedModel, inv gpu.Inventory) ([][]placeOn, error) {
-	places := make([][]placeOn, len(models))
+// Places chooses the devices of every replica of every model.
+func Places(cfg configs.Config, models []Model, inv gpu.Inventory) ([][]Place, error) {
+	places := make([][]Place, len(models))
 	if cfg.Engine.Device == configs.DeviceCPU {
 		return planCores(models)
 	}
@@ -136,10 +127,10 @@ func planPlaces(cfg configs.Config, models []plannedModel, inv gpu.Inventory) ([
 		groups, err := gpu.Plan(inv, request)
 		if err != nil {
 			what, fix := gpu.Describe(err)
-			return nil, fail(exitPreflight, fmt.Errorf("%s: %s", m.Alias, what), fix)
+			return nil, exit.Fail(exit.Preflight, fmt.Errorf("%s: %s", m.Alias, what), fix)
 		}
 		for _, g := range groups {
-			places[i] = append(places[i], placeOn{group: g, cpus: g.CPUs()})
+			places[i] = append(places[i], Place{group: g, cpus: g.CPUs()})
 			for _, d := range g {
 				free = slices.DeleteFunc(free, func(index int) bool { return index == d.Index })
 			}
@@ -148,7 +139,7 @@ func planPlaces(cfg configs.Config, models []plannedModel, inv gpu.Inventory) ([
 	return places, nil
 }
 
-func planCores(models []plannedModel) ([][]placeOn, error) {
+func planCores(models []Model) ([][]Place, error) {
 	cores, err := gpu.AllowedCores()
 	if err != nil {
 		return nil, err
@@ -160,12 +151,12 @@ func planCores(models []plannedModel) ([][]placeOn, error) {
 	groups, err := gpu.PlanCPU(total, cores)
 	if err != nil {
 		what, fix := gpu.Describe(err)
-		return nil, fail(exitPreflight, errors.New(what), fix)
+		return nil, exit.Fail(exit.Preflight, errors.New(what), fix)
 	}
-	places := make([][]placeOn, len(models))
+	places := make([][]Place, len(models))
 	for i, m := range models {
 		for range max(1, m.DP) {
-			places[i] = append(places[i], placeOn{cpus: groups[0]})
+			places[i] = append(places[i], Place{cpus: groups[0]})
 			groups = groups[1:]
 		}
 	}
@@ -173,7 +164,7 @@ func planCores(models []plannedModel) ([][]placeOn, error) {
 }
 
 // spec describes replica number n.
-func (m *plannedModel) spec(cfg configs.Config, n int, place placeOn, engine supervisor.Engine, runtime string) (supervisor.Spec, error) {
+func (m *Model) spec(cfg configs.Config, n int, place Place, engine supervisor.Engine, runtime string) (supervisor.Spec, error) {
 	id := fmt.Sprintf("r%d", n)
 	s := supervisor.Spec{
 		ID: supervisor.ReplicaID(id), Model: m.Alias, Repo: m.Repo, ServedNames: []string{m.Alias, m.Repo},
@@ -189,7 +180,7 @@ func (m *plannedModel) spec(cfg configs.Config, n int, place placeOn, engine sup
 		s.Env = append(place.group.Env(), s.Env...)
 	}
 	if m.Alias == configs.Tiny && cfg.Engine.Device != configs.DeviceSimulated {
-		dir := filepath.Join(stateDir(cfg.Name), "tiny")
+		dir := filepath.Join(paths.StateDir(cfg.Name), "tiny")
 		if err := tiny.Write(dir); err != nil {
 			return s, fmt.Errorf("cannot write the built-in model: %w", err)
 		}

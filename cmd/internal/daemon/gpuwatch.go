@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lm-warden/warden/cmd/internal/exit"
+	"github.com/lm-warden/warden/cmd/internal/self"
 	"github.com/lm-warden/warden/configs"
 	"github.com/lm-warden/warden/gpu"
 	"github.com/lm-warden/warden/supervisor"
@@ -40,12 +42,12 @@ func watchGPUs(ctx context.Context, cfg configs.Config, log *slog.Logger) (*gpuW
 		w.fake = gpu.NewFake(simulatedGPUs(cfg))
 		w.source = w.fake
 	default:
-		w.source = gpu.NewChild(gpu.ChildOptions{Argv: nvmlArgv()})
+		w.source = gpu.NewChild(gpu.ChildOptions{Argv: self.Argv(self.NVML)})
 	}
 	inv, err := w.source.Detect(ctx)
 	if err != nil {
 		what, fix := gpu.Describe(err)
-		return nil, errors.Join(fail(exitPreflight, errors.New(what), fix), w.source.Close())
+		return nil, errors.Join(exit.Fail(exit.Preflight, errors.New(what), fix), w.source.Close())
 	}
 	w.inventory = inv
 	return w, nil

@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"maps"
@@ -6,7 +6,10 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/lm-warden/warden/cmd/internal/paths"
+	"github.com/lm-warden/warden/cmd/internal/plan"
 	"github.com/lm-warden/warden/cmd/internal/rates"
+	"github.com/lm-warden/warden/cmd/internal/self"
 	"github.com/lm-warden/warden/router"
 	"github.com/lm-warden/warden/router/mends"
 	"github.com/lm-warden/warden/router/placement"
@@ -19,7 +22,7 @@ import (
 // an engine's failure goes back, and both tell the bus.
 
 // newRouter makes the data path of the planned models.
-func (d *daemon) newRouter() (*router.Router, error) {
+func (d *Daemon) newRouter() (*router.Router, error) {
 	auth, err := loadKeys(d.cfg.APIKeysFile)
 	if err != nil {
 		return nil, err
@@ -44,7 +47,7 @@ func (d *daemon) newRouter() (*router.Router, error) {
 			ExactStreams: m.ExactStreams, ExactErrors: m.ExactErrors, ExactUsage: m.ExactUsage,
 			SystemTurns: mends.SystemTurns(m.SystemTurns),
 			Placement: placement.Config{
-				Policy: m.Affinity, SpillLimit: m.spill, SessionTTL: d.cfg.SessionTTL,
+				Policy: m.Affinity, SpillLimit: m.SpillAt, SessionTTL: d.cfg.SessionTTL,
 				MaxSessions: d.cfg.MaxSessions, MaxWait: d.cfg.MaxWait,
 			},
 		})
@@ -53,8 +56,8 @@ func (d *daemon) newRouter() (*router.Router, error) {
 }
 
 // ownedBy tells clients when no real model answers.
-func ownedBy(m plannedModel) string {
-	if m.specs[0].Device == supervisor.DeviceSimulated {
+func ownedBy(m plan.Model) string {
+	if m.Specs[0].Device == supervisor.DeviceSimulated {
 		return "SIMULATED"
 	}
 	return ""
@@ -62,11 +65,11 @@ func ownedBy(m plannedModel) string {
 
 // newSupervisor makes the replicas; each engine runs under a shim, which is
 // this program again.
-func (d *daemon) newSupervisor(runtime string) (*supervisor.Supervisor, error) {
+func (d *Daemon) newSupervisor(runtime string) (*supervisor.Supervisor, error) {
 	d.warnOfEngines()
 	var specs []supervisor.Spec
 	for _, m := range d.models {
-		specs = append(specs, m.specs...)
+		specs = append(specs, m.Specs...)
 	}
 	d.facts = &replicaFacts{daemon: d, byModel: map[string]map[supervisor.ReplicaID]router.Replica{}}
 	for _, s := range specs {
@@ -74,10 +77,10 @@ func (d *daemon) newSupervisor(runtime string) (*supervisor.Supervisor, error) {
 	}
 	return supervisor.New(specs, supervisor.Options{
 		Launcher: supervisor.NewShimLauncher(supervisor.ShimOptions{
-			Argv: []string{selfPath(), "__shim"}, RuntimeDir: runtime,
-			LogDir: filepath.Join(stateDir(d.cfg.Name), "logs"), LockDir: lockDir(),
+			Argv: self.Argv(self.Shim), RuntimeDir: runtime,
+			LogDir: filepath.Join(paths.StateDir(d.cfg.Name), "logs"), LockDir: paths.LockDir(),
 		}),
-		Bus: d.bus, Log: d.log, StateDir: stateDir(d.cfg.Name),
+		Bus: d.bus, Log: d.log, StateDir: paths.StateDir(d.cfg.Name),
 		Work: func(id supervisor.ReplicaID) supervisor.Work {
 			held, last := d.router.Work(router.ReplicaID(id))
 			return supervisor.Work{Held: held, LastByte: last}
@@ -87,9 +90,20 @@ func (d *daemon) newSupervisor(runtime string) (*supervisor.Supervisor, error) {
 	})
 }
 
+// warnOfEngines tells what a person should know of the vLLM that was found.
+func (d *Daemon) warnOfEngines() {
+	if len(d.models) == 0 {
+		return
+	}
+	for _, text := range d.models[0].Install.Warnings { // one vLLM serves all models
+		d.log.Warn("vLLM is not one that warden was tested with", "err", text)
+		d.bus.Publish(events.Event{Kind: "vllm", Text: text})
+	}
+}
+
 // replicaFacts keeps what the router was last told of each replica.
 type replicaFacts struct {
-	daemon *daemon
+	daemon *Daemon
 
 	mu      sync.Mutex
 	byModel map[string]map[supervisor.ReplicaID]router.Replica

@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"context"
@@ -13,8 +13,14 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/lm-warden/warden/cmd/internal/conns"
+	"github.com/lm-warden/warden/cmd/internal/exit"
 	"github.com/lm-warden/warden/cmd/internal/metrics"
+	"github.com/lm-warden/warden/cmd/internal/paths"
+	"github.com/lm-warden/warden/cmd/internal/plan"
 	"github.com/lm-warden/warden/cmd/internal/portowner"
+	"github.com/lm-warden/warden/cmd/internal/service"
+	"github.com/lm-warden/warden/cmd/internal/words"
 	"github.com/lm-warden/warden/configs"
 	"github.com/lm-warden/warden/router"
 	"github.com/lm-warden/warden/supervisor"
@@ -22,20 +28,27 @@ import (
 	"github.com/lm-warden/warden/supervisor/events"
 )
 
-// budget bounds short questions to the daemon and its parts.
-const budget = 5 * time.Second
-
 // recentEvents is how many events a new watcher sees.
 const recentEvents = 200
 
-// daemon is a running warden: its parts, and the order they start and stop in.
-// wire.go connects them, report.go describes them.
-type daemon struct {
-	cfg     configs.Config
-	demo    demo
+// Options say what a daemon is to serve. Config and Log are required.
+type Options struct {
+	Config configs.Config
+	Log    *slog.Logger
+	// Version and Revision of this program, as it tells them.
+	Version, Revision string
+	// DemoSessions is how many agent sessions play on the own API: `up --demo`.
+	DemoSessions int
+}
+
+// Daemon is a running warden: its parts, and the order they start and stop in.
+// wire.go connects them, status.go describes them.
+type Daemon struct {
+	opts    Options
+	cfg     configs.Config // of opts; Listen becomes the real address
 	log     *slog.Logger
 	started time.Time
-	models  []plannedModel
+	models  []plan.Model
 
 	bus     *events.Bus
 	gpus    *gpuWatch
@@ -45,7 +58,7 @@ type daemon struct {
 	api     net.Listener
 	engines *engineRates
 	metrics *metrics.Exporter
-	service *service
+	service *service.Service
 	facts   *replicaFacts
 
 	upgrading sync.Mutex    // held while a successor is started
@@ -64,14 +77,14 @@ type daemon struct {
 	killed   chan struct{} // closed when held requests are to be dropped
 	killOnce sync.Once
 	reaped   chan struct{} // closed when no engine is left
-	ended    chan struct{} // closed when run returned
+	ended    chan struct{} // closed when Run returned
 }
 
-// newDaemon claims the addresses, looks at the machine and plans the replicas.
+// New claims the addresses, looks at the machine and plans the replicas.
 // Nothing runs yet, but a second warden of the same name is refused from here.
-func newDaemon(cfg configs.Config, demo demo, log *slog.Logger) (*daemon, error) {
-	d := emptyDaemon(cfg, demo, log)
-	runtime, err := makeRuntimeDir(cfg.Name)
+func New(opts Options) (*Daemon, error) {
+	d := empty(opts)
+	runtime, err := paths.MakeRuntimeDir(d.cfg.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -87,24 +100,24 @@ func newDaemon(cfg configs.Config, demo demo, log *slog.Logger) (*daemon, error)
 	return d, nil
 }
 
-func emptyDaemon(cfg configs.Config, demo demo, log *slog.Logger) *daemon {
-	return &daemon{
-		cfg: cfg, demo: demo, log: log, started: time.Now(),
-		bus: events.NewBus(recentEvents), engines: newEngineRates(), service: newService(log),
+func empty(opts Options) *Daemon {
+	return &Daemon{
+		opts: opts, cfg: opts.Config, log: opts.Log, started: time.Now(),
+		bus: events.NewBus(recentEvents), engines: newEngineRates(), service: service.New(opts.Log),
 		stopping: make(chan struct{}), leaving: make(chan struct{}), killed: make(chan struct{}),
 		unwaited: make(chan struct{}), reaped: make(chan struct{}), ended: make(chan struct{}),
 	}
 }
 
 // claim takes the control socket: only one warden of a name can.
-func (d *daemon) claim() (err error) {
-	d.control, err = control.Listen(control.ServerOptions{Socket: controlSocket(d.cfg.Name), Backend: d, Bus: d.bus, Log: d.log})
+func (d *Daemon) claim() (err error) {
+	d.control, err = control.Listen(control.ServerOptions{Socket: paths.ControlSocket(d.cfg.Name), Daemon: d, Bus: d.bus, Log: d.log})
 	return err
 }
 
 // prepare does what can fail before anything starts. passed is the API's socket
 // from the warden before, or nil.
-func (d *daemon) prepare(runtime string, passed net.Listener) (err error) {
+func (d *Daemon) prepare(runtime string, passed net.Listener) (err error) {
 	if d.api, err = takeListener(d.cfg.Listen, passed); err != nil {
 		return err
 	}
@@ -114,7 +127,7 @@ func (d *daemon) prepare(runtime string, passed net.Listener) (err error) {
 	if d.gpus, err = watchGPUs(ctx, d.cfg, d.log); err != nil {
 		return err
 	}
-	if d.models, err = planModels(d.cfg, d.gpus.inventory, runtime); err != nil {
+	if d.models, err = plan.Models(d.cfg, d.gpus.inventory, runtime); err != nil {
 		return err
 	}
 	d.router, err = d.newRouter()
@@ -122,7 +135,7 @@ func (d *daemon) prepare(runtime string, passed net.Listener) (err error) {
 }
 
 // assemble makes the supervisor, which reads what the one before it has noted.
-func (d *daemon) assemble(runtime string) (err error) {
+func (d *Daemon) assemble(runtime string) (err error) {
 	d.loadSessions()
 	if d.sup, err = d.newSupervisor(runtime); err != nil {
 		return err
@@ -131,8 +144,8 @@ func (d *daemon) assemble(runtime string) (err error) {
 	return nil
 }
 
-// release gives back what newDaemon claimed, when run is never called.
-func (d *daemon) release() error {
+// release gives back what New claimed, when Run is never called.
+func (d *Daemon) release() error {
 	if d.control != nil {
 		d.control.Close()
 	}
@@ -165,59 +178,60 @@ func listen(address string) (net.Listener, error) {
 	if owner, ok := portowner.Find(port); ok {
 		what = fmt.Errorf("cannot listen on %s: used by %s", address, owner)
 	}
-	return nil, fail(exitPreflight, what, fmt.Sprintf("`--listen %s`, or stop it", net.JoinHostPort(host, fmt.Sprint(port+1))))
+	return nil, exit.Fail(exit.Preflight, what, fmt.Sprintf("`--listen %s`, or stop it", net.JoinHostPort(host, fmt.Sprint(port+1))))
 }
 
-// run serves until ctx ends, stop or kill is called, and returns when the last
+// Run serves until ctx ends, Stop or Kill is called, and returns when the last
 // engine is reaped and the last goroutine has ended.
-func (d *daemon) run(ctx context.Context) error {
+func (d *Daemon) Run(ctx context.Context) error {
 	defer close(d.ended)
+	defer d.before.close()
 	alive, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	conns := newConnections()
+	open := conns.NewOpen()
 	server := router.NewServer(d.closing(d.router))
-	server.ConnState = conns.track
+	server.ConnState = open.Track
 	var group errgroup.Group
-	left := leftEngines(runtimeDir(d.cfg.Name))
+	left := plan.LeftEngines(paths.RuntimeDir(d.cfg.Name))
 	group.Go(func() error {
 		d.awaitAdoption(left)
-		return notClosed(server.Serve(&crowd{Listener: d.api, limit: crowdLimit(), log: d.log}))
+		return notClosed(server.Serve(conns.NewCrowd(d.api, conns.Limit(), d.log)))
 	})
 	group.Go(func() error { return d.control.Serve(context.Background()) })
 	group.Go(func() error { d.gpus.run(alive, d.bus); return nil })
-	group.Go(func() error { d.demo.run(d.untilStop(alive), d.cfg, d.models, d.allReady, d.log); return nil })
+	group.Go(func() error { d.playDemo(d.untilStop(alive)); return nil })
 	group.Go(func() error {
 		select {
 		case <-ctx.Done():
-			d.stop(d.cfg.Drain)
+			d.Stop(d.cfg.Drain)
 		case <-d.stopping:
 		case <-d.leaving:
 		}
 		select {
 		case <-d.leaving:
-			return d.handOver(ctx, server, conns, cancel)
+			return d.handOver(ctx, server, open, cancel)
 		default:
 			d.shutDown(server, cancel)
 			return nil
 		}
 	})
-	group.Go(func() error { d.service.run(alive, d.serviceFacts, "http://"+d.cfg.Listen+"/healthz"); return nil })
+	group.Go(func() error { d.service.Run(alive, d.serviceFacts, "http://"+d.cfg.Listen+"/healthz"); return nil })
 	group.Go(func() error { d.keepSessions(alive); return nil })
 	d.sweep()
 	err := d.sup.Run(alive)
 	close(d.reaped)
-	d.stop(0) // when the supervisor ended by itself
+	d.Stop(0) // when the supervisor ended by itself
 	return errors.Join(err, group.Wait())
 }
 
 // sweep ends the engines of replicas that the plan no longer has; those it has
 // are adopted, or ended where they do not fit, by the supervisor.
-func (d *daemon) sweep() {
+func (d *Daemon) sweep() {
 	var planned []supervisor.ReplicaID
 	for _, r := range d.sup.Snapshot() {
 		planned = append(planned, r.ID)
 	}
-	ended, err := supervisor.Sweep(context.Background(), runtimeDir(d.cfg.Name), planned...)
+	ended, err := supervisor.Sweep(context.Background(), paths.RuntimeDir(d.cfg.Name), planned...)
 	for _, what := range ended {
 		d.bus.Publish(events.Event{Kind: events.KindExited, Text: what + " was ended: the configuration no longer has it"})
 	}
@@ -227,7 +241,7 @@ func (d *daemon) sweep() {
 }
 
 // untilStop is a context that also ends when a stop is ordered.
-func (d *daemon) untilStop(ctx context.Context) context.Context {
+func (d *Daemon) untilStop(ctx context.Context) context.Context {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
 		defer cancel()
@@ -240,7 +254,7 @@ func (d *daemon) untilStop(ctx context.Context) context.Context {
 }
 
 // allReady says whether every replica takes requests.
-func (d *daemon) allReady() bool {
+func (d *Daemon) allReady() bool {
 	return !slices.ContainsFunc(d.sup.Snapshot(), func(r supervisor.Replica) bool { return r.State != supervisor.Ready })
 }
 
@@ -251,35 +265,44 @@ func notClosed(err error) error {
 	return err
 }
 
-// stop orders the end: no new requests, held ones may take drain to finish.
+// Stop orders the end: no new requests, held ones may take drain to finish.
 // Later calls do nothing.
-func (d *daemon) stop(drain time.Duration) {
+func (d *Daemon) Stop(drain time.Duration) {
 	d.stopOnce.Do(func() {
 		d.drain = drain
 		close(d.stopping)
 	})
 }
 
-// nobodyWaits notes that no process waits for this one to end.
-func (d *daemon) nobodyWaits() { d.forsaken.Do(func() { close(d.unwaited) }) }
+// Name is which of the user's wardens this is.
+func (d *Daemon) Name() string { return d.cfg.Name }
 
-// kill orders the end without waiting for held requests, also during a drain.
-func (d *daemon) kill() {
+// Stopping is closed when a stop was ordered; DrainTime is valid from then on.
+func (d *Daemon) Stopping() <-chan struct{} { return d.stopping }
+
+// DrainTime is how long held requests may take to finish.
+func (d *Daemon) DrainTime() time.Duration { return d.drain }
+
+// NobodyWaits notes that no process waits for this one to end.
+func (d *Daemon) NobodyWaits() { d.forsaken.Do(func() { close(d.unwaited) }) }
+
+// Kill orders the end without waiting for held requests, also during a drain.
+func (d *Daemon) Kill() {
 	d.killOnce.Do(func() { close(d.killed) })
-	d.stop(0)
+	d.Stop(0)
 }
 
-// killOn kills when forced opens, and returns when the daemon has ended.
-func (d *daemon) killOn(forced <-chan struct{}) {
+// KillOn kills when forced opens, and returns when the daemon has ended.
+func (d *Daemon) KillOn(forced <-chan struct{}) {
 	select {
 	case <-forced:
-		d.kill()
+		d.Kill()
 	case <-d.ended:
 	}
 }
 
 // shutDown stops the parts in order: requests, engines, then who watches.
-func (d *daemon) shutDown(server *http.Server, cancel context.CancelFunc) {
+func (d *Daemon) shutDown(server *http.Server, cancel context.CancelFunc) {
 	drainCtx, done := context.WithTimeout(context.Background(), d.drain)
 	defer done()
 	go func() {
@@ -289,10 +312,10 @@ func (d *daemon) shutDown(server *http.Server, cancel context.CancelFunc) {
 		case <-drainCtx.Done():
 		}
 	}()
-	d.service.stopping()
-	d.bus.Publish(events.Event{Kind: "stopping", Text: fmt.Sprintf("stopping: %s held, up to %s to finish", count(d.held(), "request", "requests"), d.drain)})
-	if err := d.router.Drain(drainCtx); err != nil && d.held() > 0 {
-		d.log.Warn("requests cut at the stop", "held", d.held())
+	d.service.Stopping()
+	d.bus.Publish(events.Event{Kind: "stopping", Text: fmt.Sprintf("stopping: %s held, up to %s to finish", words.Count(d.Held(), "request", "requests"), d.drain)})
+	if err := d.router.Drain(drainCtx); err != nil && d.Held() > 0 {
+		d.log.Warn("requests cut at the stop", "held", d.Held())
 	}
 	d.before.drain(drainCtx)
 	_ = server.Close() // what is still open was given its time
@@ -306,7 +329,8 @@ func (d *daemon) shutDown(server *http.Server, cancel context.CancelFunc) {
 	d.control.Close() // last: watchers see the stop to its end
 }
 
-func (d *daemon) held() int {
+// Held is how many requests are in flight.
+func (d *Daemon) Held() int {
 	held := 0
 	for _, r := range d.sup.Snapshot() {
 		n, _ := d.router.Work(router.ReplicaID(r.ID))

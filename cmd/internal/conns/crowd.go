@@ -1,4 +1,6 @@
-package main
+// Package conns keeps the API's connections in hand: crowd.go bounds how many
+// are open, open.go counts them and waits for their end.
+package conns
 
 import (
 	"bufio"
@@ -25,8 +27,8 @@ const (
 	crowdWarnEvery  = 10 * time.Second
 )
 
-// crowdLimit is how many API connections may be open at once.
-func crowdLimit() int64 {
+// Limit is how many API connections may be open at once.
+func Limit() int64 {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
 		return fewestClients
@@ -35,8 +37,8 @@ func crowdLimit() int64 {
 	return max(fewestClients, (int64(min(limit.Cur, plenty))-descriptorsKept)/2)
 }
 
-// crowd is a listener that hands out a bounded number of connections.
-type crowd struct {
+// Crowd is a listener that hands out a bounded number of connections.
+type Crowd struct {
 	net.Listener
 	limit    int64
 	open     atomic.Int64
@@ -45,8 +47,13 @@ type crowd struct {
 	warned   time.Time // of Accept alone
 }
 
+// NewCrowd bounds the connections of l.
+func NewCrowd(l net.Listener, limit int64, log *slog.Logger) *Crowd {
+	return &Crowd{Listener: l, limit: limit, log: log}
+}
+
 // Accept waits for a connection that has room.
-func (c *crowd) Accept() (net.Conn, error) {
+func (c *Crowd) Accept() (net.Conn, error) {
 	for {
 		conn, err := c.Listener.Accept()
 		if err != nil {
@@ -97,7 +104,7 @@ func refuse(conn net.Conn) {
 // member is a connection of a crowd.
 type member struct {
 	net.Conn
-	of   *crowd
+	of   *Crowd
 	left atomic.Bool
 }
 

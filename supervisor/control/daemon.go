@@ -5,9 +5,9 @@ import (
 	"iter"
 )
 
-// Backend is the daemon as the server sees it; cmd/warden implements it. Every method may be called from any
+// Daemon is what the server speaks for; cmd/internal/daemon implements it. Every method may be called from any
 // goroutine. Errors of type *Error travel as they are.
-type Backend interface {
+type Daemon interface {
 	Reporter
 	Operator
 }
@@ -30,8 +30,8 @@ type Operator interface {
 	Shutdown(ctx context.Context, req ShutdownRequest) error
 }
 
-// Upgrader is a Backend that another process can take over from without a gap. It is an interface of its own because
-// not every Backend has a program to start.
+// Upgrader is a Daemon that another process can take over from without a gap. It is an interface of its own because
+// not every Daemon has a program to start.
 type Upgrader interface {
 	// Upgrade starts the program anew. It returns once the new process is ready to take over, and the answer leaves
 	// before it does: then this socket is closed and opened again by that process. An error leaves all as it was.

@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"context"
@@ -12,34 +12,39 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lm-warden/warden/cmd/internal/plan"
+	"github.com/lm-warden/warden/cmd/internal/words"
 	"github.com/lm-warden/warden/router"
 	"github.com/lm-warden/warden/supervisor"
 	"github.com/lm-warden/warden/supervisor/control"
 )
 
-var _ control.Backend = (*daemon)(nil)
+var (
+	_ control.Daemon   = (*Daemon)(nil)
+	_ control.Upgrader = (*Daemon)(nil)
+)
 
 var pid = os.Getpid()
 
 // Version answers GET /v1/version.
-func (d *daemon) Version() control.Version {
+func (d *Daemon) Version() control.Version {
 	details := map[string]string{"go": runtime.Version()}
 	if len(d.models) > 0 {
-		details["vllm"] = d.models[0].install.Version
-		details["vllm_origin"] = d.models[0].install.Origin
+		details["vllm"] = d.models[0].Install.Version
+		details["vllm_origin"] = d.models[0].Install.Origin
 	}
 	if d.gpus != nil {
 		details["driver"] = d.gpus.inventory.Driver
 	}
-	return control.Version{Version: version, PID: pid, StartedAt: d.started, Details: details}
+	return control.Version{Version: d.opts.Version, PID: pid, StartedAt: d.started, Details: details}
 }
 
 // Config answers GET /v1/config.
-func (d *daemon) Config() (control.Config, error) { return json.Marshal(configValues(d.cfg)) }
+func (d *Daemon) Config() (control.Config, error) { return json.Marshal(Settings(d.cfg)) }
 
 // Logs follows the engines' logs; with several replicas their lines are mixed
 // as they come.
-func (d *daemon) Logs(ctx context.Context, q control.LogQuery) iter.Seq2[control.LogLine, error] {
+func (d *Daemon) Logs(ctx context.Context, q control.LogQuery) iter.Seq2[control.LogLine, error] {
 	return func(yield func(control.LogLine, error) bool) {
 		ids, err := d.logged(q.Replicas)
 		if err != nil {
@@ -62,7 +67,7 @@ func (d *daemon) Logs(ctx context.Context, q control.LogQuery) iter.Seq2[control
 }
 
 // followLogs merges the lines of several replicas as they come.
-func (d *daemon) followLogs(ctx context.Context, ids []supervisor.ReplicaID, query supervisor.LogQuery, yield func(control.LogLine, error) bool) {
+func (d *Daemon) followLogs(ctx context.Context, ids []supervisor.ReplicaID, query supervisor.LogQuery, yield func(control.LogLine, error) bool) {
 	type item struct {
 		line control.LogLine
 		err  error
@@ -99,7 +104,7 @@ func wireLine(id supervisor.ReplicaID, l supervisor.LogLine) control.LogLine {
 	return control.LogLine{Replica: string(id), At: l.At, Generation: l.Generation, Text: l.Text}
 }
 
-func (d *daemon) logged(names []string) ([]supervisor.ReplicaID, error) {
+func (d *Daemon) logged(names []string) ([]supervisor.ReplicaID, error) {
 	var ids, wanted []supervisor.ReplicaID
 	for _, r := range d.sup.Snapshot() {
 		ids = append(ids, r.ID)
@@ -118,27 +123,11 @@ func (d *daemon) logged(names []string) ([]supervisor.ReplicaID, error) {
 }
 
 func noReplica(name string, ids []supervisor.ReplicaID) error {
-	return &control.Error{Code: control.CodeReplicaNotFound, Message: fmt.Sprintf("no replica %q", name), Hint: listed("replica", ids)}
-}
-
-// listed says which names there are: "the only replica is r0", "the replicas
-// are r0, r1".
-func listed[T ~string](what string, names []T) string {
-	if len(names) == 1 {
-		return fmt.Sprintf("the only %s is %s", what, names[0])
-	}
-	text := fmt.Sprintf("the %ss are", what)
-	for i, name := range names {
-		if i > 0 {
-			text += ","
-		}
-		text += " " + string(name)
-	}
-	return text
+	return &control.Error{Code: control.CodeReplicaNotFound, Message: fmt.Sprintf("no replica %q", name), Hint: words.Listed("replica", ids)}
 }
 
 // SetAffinity turns a model's affinity on or off, live.
-func (d *daemon) SetAffinity(_ context.Context, model string, on bool) (control.AffinityChange, error) {
+func (d *Daemon) SetAffinity(_ context.Context, model string, on bool) (control.AffinityChange, error) {
 	m, err := d.served(model)
 	if err != nil {
 		return control.AffinityChange{}, err
@@ -151,7 +140,7 @@ func (d *daemon) SetAffinity(_ context.Context, model string, on bool) (control.
 }
 
 // SetSpillLimit changes a model's spill limit, live; 0 is auto.
-func (d *daemon) SetSpillLimit(_ context.Context, model string, limit int) (control.SpillChange, error) {
+func (d *Daemon) SetSpillLimit(_ context.Context, model string, limit int) (control.SpillChange, error) {
 	m, err := d.served(model)
 	if err != nil {
 		return control.SpillChange{}, err
@@ -170,7 +159,7 @@ func effectiveSpill(m router.ModelSnapshot) int {
 	return m.SpillLimit
 }
 
-func (d *daemon) routed(alias string) router.ModelSnapshot {
+func (d *Daemon) routed(alias string) router.ModelSnapshot {
 	for _, m := range d.router.Snapshot(0).Models {
 		if m.Alias == alias {
 			return m
@@ -179,7 +168,7 @@ func (d *daemon) routed(alias string) router.ModelSnapshot {
 	return router.ModelSnapshot{}
 }
 
-func (d *daemon) served(name string) (plannedModel, error) {
+func (d *Daemon) served(name string) (plan.Model, error) {
 	var aliases []string
 	for _, m := range d.models {
 		if m.Alias == name || m.Repo == name || name == "" && len(d.models) == 1 {
@@ -187,11 +176,11 @@ func (d *daemon) served(name string) (plannedModel, error) {
 		}
 		aliases = append(aliases, m.Alias)
 	}
-	return plannedModel{}, &control.Error{Code: control.CodeModelNotFound, Message: fmt.Sprintf("model %q is not served", name), Hint: listed("served model", aliases)}
+	return plan.Model{}, &control.Error{Code: control.CodeModelNotFound, Message: fmt.Sprintf("model %q is not served", name), Hint: words.Listed("served model", aliases)}
 }
 
 // Replica orders something for one replica.
-func (d *daemon) Replica(_ context.Context, id string, action control.ReplicaAction) (control.Accepted, error) {
+func (d *Daemon) Replica(_ context.Context, id string, action control.ReplicaAction) (control.Accepted, error) {
 	replicas := d.sup.Snapshot()
 	i := slices.IndexFunc(replicas, func(r supervisor.Replica) bool { return string(r.ID) == id })
 	if i < 0 {
@@ -226,7 +215,7 @@ func wayTo(action control.ReplicaAction, id string) string {
 	return "`warden status` shows the state of each replica"
 }
 
-func (d *daemon) order(id supervisor.ReplicaID, action control.ReplicaAction) error {
+func (d *Daemon) order(id supervisor.ReplicaID, action control.ReplicaAction) error {
 	switch action {
 	case control.Restart:
 		return d.sup.Restart(id, d.cfg.Drain)
@@ -243,15 +232,15 @@ func (d *daemon) order(id supervisor.ReplicaID, action control.ReplicaAction) er
 }
 
 // Shutdown ends the daemon; the answer leaves before it begins.
-func (d *daemon) Shutdown(_ context.Context, req control.ShutdownRequest) error {
+func (d *Daemon) Shutdown(_ context.Context, req control.ShutdownRequest) error {
 	drain := time.Duration(req.Drain)
 	if drain == 0 {
 		drain = d.cfg.Drain
 	}
 	if req.Now {
-		d.kill()
+		d.Kill()
 		return nil
 	}
-	d.stop(drain)
+	d.Stop(drain)
 	return nil
 }

@@ -1,9 +1,11 @@
-package main
+package daemon
 
 import (
 	"slices"
 	"time"
 
+	"github.com/lm-warden/warden/cmd/internal/paths"
+	"github.com/lm-warden/warden/cmd/internal/plan"
 	"github.com/lm-warden/warden/cmd/internal/rates"
 	"github.com/lm-warden/warden/gpu"
 	"github.com/lm-warden/warden/router"
@@ -15,18 +17,18 @@ import (
 const maxListedSessions = 200
 
 // Status puts together what the parts know, in the control API's words.
-func (d *daemon) Status() control.Status {
+func (d *Daemon) Status() control.Status {
 	now := time.Now()
 	replicas := d.sup.Snapshot()
 	routed := d.router.Snapshot(maxListedSessions)
 	samples, gpuNote := d.gpus.latest()
 	s := control.Status{
-		Schema: control.Schema, Version: version, PID: pid, StartedAt: d.started, Now: now,
-		Listen: "http://" + d.cfg.Listen, State: d.state(replicas), GPUNote: gpuNote, LogDir: stateDir(d.cfg.Name),
+		Schema: control.Schema, Version: d.opts.Version, PID: pid, StartedAt: d.started, Now: now,
+		Listen: "http://" + d.cfg.Listen, State: d.state(replicas), GPUNote: gpuNote, LogDir: paths.StateDir(d.cfg.Name),
 		Models: []control.Model{}, Replicas: []control.Replica{}, GPUs: []control.GPU{},
 	}
 	for i, m := range d.models {
-		s.Simulated = s.Simulated || m.specs[0].Device == supervisor.DeviceSimulated
+		s.Simulated = s.Simulated || m.Specs[0].Device == supervisor.DeviceSimulated
 		s.Models = append(s.Models, modelStatus(m, routed.Models[i], replicas))
 	}
 	for _, r := range replicas {
@@ -39,7 +41,7 @@ func (d *daemon) Status() control.Status {
 	return s
 }
 
-func (d *daemon) state(replicas []supervisor.Replica) string {
+func (d *Daemon) state(replicas []supervisor.Replica) string {
 	select {
 	case <-d.stopping:
 		return control.DaemonStopping
@@ -59,9 +61,9 @@ func (d *daemon) state(replicas []supervisor.Replica) string {
 	return control.DaemonFailed
 }
 
-func modelStatus(m plannedModel, routed router.ModelSnapshot, replicas []supervisor.Replica) control.Model {
+func modelStatus(m plan.Model, routed router.ModelSnapshot, replicas []supervisor.Replica) control.Model {
 	out := control.Model{
-		Alias: m.Alias, Repo: m.Repo, DP: len(m.specs), TP: m.TP, Device: m.specs[0].Device,
+		Alias: m.Alias, Repo: m.Repo, DP: len(m.Specs), TP: m.TP, Device: m.Specs[0].Device,
 		Policy: routed.Policy, Affinity: routed.Affinity, SpillLimit: routed.SpillLimit, SpillAuto: routed.SpillLimit == 0,
 		MaxNumSeqs: m.MaxNumSeqs, SessionsLive: routed.SessionsLive, SessionsSeen: uint64(routed.SessionsSeen),
 		Placements: map[string]uint64{}, HomesLost: routed.HomesLost,
@@ -91,7 +93,7 @@ func modelStatus(m plannedModel, routed router.ModelSnapshot, replicas []supervi
 	return out
 }
 
-func (d *daemon) replicaStatus(r supervisor.Replica, routed router.Snapshot, now time.Time) control.Replica {
+func (d *Daemon) replicaStatus(r supervisor.Replica, routed router.Snapshot, now time.Time) control.Replica {
 	out := control.Replica{
 		ID: string(r.ID), Model: r.Model, State: string(r.State), Note: r.Note, Since: r.Since, StartedAt: r.StartedAt,
 		ReadyAt: r.ReadyAt, Generation: r.Generation, Restarts: r.Restarts, PID: r.PID, NextRetry: r.NextRetry,
@@ -119,7 +121,7 @@ func (d *daemon) replicaStatus(r supervisor.Replica, routed router.Snapshot, now
 	return out
 }
 
-func (d *daemon) engineStatus(r supervisor.Replica, now time.Time) *control.Engine {
+func (d *Daemon) engineStatus(r supervisor.Replica, now time.Time) *control.Engine {
 	if r.Stats.At.IsZero() || r.PID == 0 {
 		return nil
 	}
@@ -217,7 +219,7 @@ func ownerOf(device gpu.Device, replicas []supervisor.Replica) string {
 }
 
 // totals sums over replicas and models.
-func (d *daemon) totals(s control.Status, routed router.Snapshot) control.Totals {
+func (d *Daemon) totals(s control.Status, routed router.Snapshot) control.Totals {
 	t := control.Totals{Placements: map[string]uint64{}}
 	perSecond := 0.0
 	for _, m := range routed.Models {

@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lm-warden/warden/cmd/internal/paths"
 	"github.com/lm-warden/warden/router"
 )
 
@@ -32,7 +33,7 @@ type savedSessions struct {
 
 // keepSessions writes the file until ctx ends. A full or read-only disk is told
 // once.
-func (d *daemon) keepSessions(ctx context.Context) {
+func (d *Daemon) keepSessions(ctx context.Context) {
 	tick := time.NewTicker(sessionsEach)
 	defer tick.Stop()
 	failed := false
@@ -50,7 +51,7 @@ func (d *daemon) keepSessions(ctx context.Context) {
 	}
 }
 
-func (d *daemon) saveSessions() error {
+func (d *Daemon) saveSessions() error {
 	d.saving.Lock()
 	defer d.saving.Unlock()
 	out := savedSessions{Schema: 1, Models: map[string][]router.SavedSession{}}
@@ -63,7 +64,7 @@ func (d *daemon) saveSessions() error {
 	if err != nil {
 		return err
 	}
-	dir := stateDir(d.cfg.Name)
+	dir := paths.StateDir(d.cfg.Name)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
@@ -82,8 +83,8 @@ func (d *daemon) saveSessions() error {
 }
 
 // loadSessions gives the router what an earlier warden saved.
-func (d *daemon) loadSessions() {
-	content, err := os.ReadFile(filepath.Join(stateDir(d.cfg.Name), sessionsFile))
+func (d *Daemon) loadSessions() {
+	content, err := os.ReadFile(filepath.Join(paths.StateDir(d.cfg.Name), sessionsFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return
 	}

@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"bufio"
@@ -12,12 +12,14 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/lm-warden/warden/cmd/internal/exit"
 )
 
 // A warden that is upgraded and the one that takes over talk over a pair of
 // sockets. The old one sends the API's listening socket, then a line when it
 // has let go of engines and control socket, and one when its last answer has
-// left. The new one sends its report (as in behind.go) when it is ready to take
+// left. The new one sends its report when it is ready to take
 // over, and a line when it stops. Each sees the other's death as an end of file.
 //
 // Read upgrade.go for the old one's side and takeover.go for the new one's.
@@ -115,11 +117,11 @@ func (h *handover) receiveListener() (net.Listener, error) {
 	return l, errors.Join(err, file.Close())
 }
 
-func (h *handover) sendReport(r report) error { return json.NewEncoder(h.conn).Encode(r) }
+func (h *handover) sendReport(r exit.Report) error { return json.NewEncoder(h.conn).Encode(r) }
 
 // receiveReport waits at most limit.
-func (h *handover) receiveReport(limit time.Duration) (report, error) {
-	var r report
+func (h *handover) receiveReport(limit time.Duration) (exit.Report, error) {
+	var r exit.Report
 	if err := h.conn.SetReadDeadline(time.Now().Add(limit)); err != nil {
 		return r, err
 	}

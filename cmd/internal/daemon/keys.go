@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"bufio"
@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/lm-warden/warden/cmd/internal/exit"
 	"github.com/lm-warden/warden/router"
 )
 
@@ -18,11 +19,11 @@ func loadKeys(file string) (router.Authenticator, error) {
 		return nil, nil
 	}
 	bad := func(format string, args ...any) error {
-		return fail(exitConfig, fmt.Errorf("api_keys_file %s: "+format, append([]any{file}, args...)...), "one key or sha256:<hex of its SHA-256> a line, file mode 0600")
+		return exit.Fail(exit.Config, fmt.Errorf("api_keys_file %s: "+format, append([]any{file}, args...)...), "one key or sha256:<hex of its SHA-256> a line, file mode 0600")
 	}
 	f, err := os.Open(file)
 	if err != nil {
-		return nil, fail(exitConfig, fmt.Errorf("cannot read api_keys_file: %w", err), "")
+		return nil, exit.Fail(exit.Config, fmt.Errorf("cannot read api_keys_file: %w", err), "")
 	}
 	defer f.Close()
 	info, err := f.Stat()

@@ -1,23 +1,12 @@
-package main
+package daemon
 
 import (
 	"context"
-	"log/slog"
 	"sync"
 	"time"
 
 	"github.com/lm-warden/warden/cmd/internal/load"
-	"github.com/lm-warden/warden/configs"
 )
-
-// demo is the load that `warden up --demo` puts on its own simulated replicas,
-// through the address that clients use.
-type demo struct {
-	on       bool
-	sessions int
-}
-
-func (a *app) demoOf(f *upFlags) demo { return demo{on: f.demo, sessions: f.demoLoad} }
 
 // demoGap is the mean pause between a session's turns: an agent runs its tools.
 const demoGap = 2 * time.Second
@@ -25,27 +14,28 @@ const demoGap = 2 * time.Second
 // demoStagger is the pause between the starts of two sessions of one API.
 const demoStagger = 500 * time.Millisecond
 
-// run plays sessions until ctx ends, half over each API, from when all replicas
-// were ready once.
-func (d demo) run(ctx context.Context, cfg configs.Config, models []plannedModel, ready func() bool, log *slog.Logger) {
-	if !d.on || d.sessions < 1 || !waitUntil(ctx, ready) {
+// playDemo is the load that `warden up --demo` puts on its own simulated
+// replicas, through the address that clients use: sessions until ctx ends, half
+// over each API, from when all replicas were ready once.
+func (d *Daemon) playDemo(ctx context.Context) {
+	if d.opts.DemoSessions < 1 || !waitUntil(ctx, d.allReady) {
 		return
 	}
 	shape := load.Reference()
 	shape.Gap = demoGap
 	var wg sync.WaitGroup
 	for i, api := range []string{"chat", "messages"} {
-		sessions := (d.sessions + 1 - i) / 2
+		sessions := (d.opts.DemoSessions + 1 - i) / 2
 		if sessions == 0 {
 			continue
 		}
 		wg.Go(func() {
 			_, err := load.Run(ctx, load.Options{
-				URL: "http://" + cfg.Listen, Model: models[0].Alias, API: api,
+				URL: "http://" + d.cfg.Listen, Model: d.models[0].Alias, API: api,
 				Sessions: sessions, Shape: shape, Stagger: demoStagger, Seed: uint64(time.Now().UnixNano()) + uint64(i),
 			})
 			if err != nil && ctx.Err() == nil {
-				log.Warn("demo load ended", "err", err)
+				d.log.Warn("demo load ended", "err", err)
 			}
 		})
 	}

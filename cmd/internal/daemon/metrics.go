@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"github.com/lm-warden/warden/cmd/internal/metrics"
@@ -7,16 +7,16 @@ import (
 
 // newMetrics makes what GET /metrics answers. It is asked while the API is
 // served, when the supervisor is there.
-func (d *daemon) newMetrics() *metrics.Exporter {
+func (d *Daemon) newMetrics() *metrics.Exporter {
 	return metrics.New(metrics.Options{
-		Version: version, Revision: revision(), Log: d.log,
+		Version: d.opts.Version, Revision: d.opts.Revision, Log: d.log,
 		Replicas:      func() []supervisor.Replica { return d.sup.Snapshot() },
 		GPUs:          d.measuredGPUs,
 		EventsDropped: d.bus.Dropped,
 	})
 }
 
-func (d *daemon) measuredGPUs() []metrics.GPU {
+func (d *Daemon) measuredGPUs() []metrics.GPU {
 	samples, _ := d.gpus.latest()
 	replicas := d.sup.Snapshot()
 	var out []metrics.GPU

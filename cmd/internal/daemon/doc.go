@@ -1,0 +1,21 @@
+// Package daemon is a running warden: one process that wires the parts which do
+// not know each other (gpu, supervisor, router, supervisor/control) and decides
+// in which order they start and stop. Package main of cmd/warden makes one from
+// the command line; everybody else talks to it over the control socket.
+//
+// Reading order, along the life of a warden:
+//
+//   - start: daemon.go (New claims the addresses, looks at the machine, plans;
+//     which devices each replica gets is package plan's), gpuwatch.go, keys.go,
+//     wire.go (how the types of the parts meet), adopt.go (engines that an
+//     earlier warden left), sessions.go (where conversations lived)
+//   - serve: Run in daemon.go; conns holds the API's connections, metrics.go is
+//     GET /metrics, demo.go the load of `up --demo`, systemd.go what a service
+//     manager is told
+//   - status and orders: status.go puts together what the parts know, orders.go
+//     does what the control API asks for, settings.go is what GET /v1/config
+//     may tell
+//   - upgrade: handover.go (what two wardens say to each other), upgrade.go (the
+//     one that leaves), takeover.go (the one that comes)
+//   - stop: Stop, Kill and shutDown in daemon.go
+package daemon

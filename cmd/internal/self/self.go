@@ -1,0 +1,35 @@
+// Package self is how this program starts itself: hidden commands as helpers of
+// a running warden, and the command line of `up` again as another warden.
+package self
+
+import "os"
+
+// Hidden commands; cmd/warden answers them before cobra sees the arguments,
+// because they take other programs' arguments.
+const (
+	Shim      = "__shim"      // supervisor/shim: one engine's parent
+	NVML      = "__nvml"      // gpu: asks the driver
+	SimEngine = "__simengine" // supervisor/simengine: stands for vLLM
+)
+
+// Path is this program, also after its file was replaced by an upgrade.
+func Path() string {
+	path, err := os.Executable()
+	if err != nil {
+		return "/proc/self/exe"
+	}
+	return path
+}
+
+// Argv is the command line of a hidden command, without its arguments.
+func Argv(hidden string) []string { return []string{Path(), hidden} }
+
+// WithFlag is a command line of `up` with a flag right behind the command.
+func WithFlag(args []string, flag string) []string {
+	for i, arg := range args {
+		if arg == "up" {
+			return append(append(append([]string{}, args[:i+1]...), flag), args[i+1:]...)
+		}
+	}
+	return append([]string{"up", flag}, args...)
+}
