@@ -33,6 +33,7 @@ var mayImport = map[string][]string{
 	"cmd/warden":           everything,
 	"cmd/internal/daemon":  everything,
 
+	"cmd/internal/accesslog":  {"router"},
 	"cmd/internal/agreement":  {"cmd/internal/process", "supervisor", "supervisor/simengine", "supervisor/vllm"},
 	"cmd/internal/conns":      {},
 	"cmd/internal/doctor":     {"cmd/internal/portowner", "configs", "gpu", "supervisor/vllm"},
@@ -47,8 +48,10 @@ var mayImport = map[string][]string{
 	"cmd/internal/proxies":    {"cmd/internal/process", "gpu", "supervisor/control"},
 	"cmd/internal/rates":      {"supervisor"},
 	"cmd/internal/realladder": {"cmd/internal/ladder", "cmd/internal/load", "cmd/internal/proxies", "cmd/internal/process", "configs", "gpu", "router/placement", "supervisor", "supervisor/control", "supervisor/simengine", "supervisor/vllm"},
+	"cmd/internal/replay":     {"cmd/internal/accesslog", "cmd/internal/load", "router"},
 	"cmd/internal/self":       {},
 	"cmd/internal/service":    {},
+	"cmd/internal/tracing":    {"router"},
 	"cmd/internal/words":      {},
 	"cmd/ladder":              {"cmd/internal/ladder"},
 	"cmd/ladder-vllm":         {"cmd/internal/realladder"},
@@ -63,6 +66,7 @@ var onlyIn = map[string][]string{
 	"github.com/spf13/cobra":              {"cmd/warden"},
 	"github.com/charmbracelet/bubbletea":  {"tui"},
 	"github.com/prometheus/client_golang": {"router", "cmd/internal/metrics"},
+	"go.opentelemetry.io":                 {"cmd/internal/tracing"},
 }
 
 func TestImportsPointOneWay(t *testing.T) {
