@@ -12,13 +12,21 @@ import "slices"
 // was given least has.
 type fairness struct {
 	given map[string]float64
-	// level is the count of the key served last: where newcomers start.
+	// level is the least count of those who want service: where newcomers start.
 	level float64
 }
 
-// serve notes that a turn of key begins, which will take tokens of work.
-func (f *fairness) serve(key string, tokens int) {
-	f.level = f.start(key)
+// serve notes that a turn of key begins, which will take tokens of work, while
+// others wait. Those count: a turn that did not have to wait, its conversation
+// having a place already, must not lift everybody to where its key stands.
+func (f *fairness) serve(key string, tokens int, waiting []*turn) {
+	level := f.start(key)
+	for _, t := range waiting {
+		if t.APIKey != key {
+			level = min(level, f.start(t.APIKey))
+		}
+	}
+	f.level = max(f.level, level)
 	f.add(key, tokens)
 	for k, n := range f.given {
 		if n <= f.level {
