@@ -39,30 +39,80 @@ func distance(a, b uint64) uint64 {
 	return b - a
 }
 
-// waitForMemory returns when the gate is open, with a note when it only gave up waiting. baseline is the free memory
-// found before; it returns the one found now, 0 where it cannot be read.
-func waitForMemory(
-	ctx context.Context, t Timing, baseline uint64, read func(context.Context) (free uint64, known bool),
-) (note string, free uint64) {
-	gate := memoryGate{baseline: baseline}
-	limit := time.NewTimer(t.GateLimit)
+// startGate holds what a start waits for.
+type startGate struct {
+	timing   Timing
+	baseline uint64                                           // free memory found before an earlier start, bytes
+	hold     func(context.Context) (why string)               // "" = an engine can start
+	held     func(why string)                                 // told when a hold begins, changes or ends
+	free     func(context.Context) (bytes uint64, known bool) // read now
+}
+
+// wait returns when the gate is open, with a note when it only gave up waiting for the memory, and the free memory
+// found, 0 where it cannot be read. A hold has no limit: under a driver that refuses every start, trying does harm and
+// no good.
+func (g startGate) wait(ctx context.Context) (note string, free uint64) {
+	memory := memoryGate{baseline: g.baseline}
+	limit := time.NewTimer(g.timing.GateLimit)
 	defer limit.Stop()
-	tick := time.NewTicker(t.GateInterval)
+	tick := time.NewTicker(g.timing.GateInterval)
 	defer tick.Stop()
+	before := ""
 	for {
-		free, known := read(ctx)
-		if !known || gate.observe(free) {
-			return "", free
+		why := g.hold(ctx)
+		if why != before && ctx.Err() == nil {
+			g.held(why)
+			before = why
+		}
+		if why != "" {
+			memory = memoryGate{baseline: g.baseline}
+			limit.Reset(g.timing.GateLimit)
+		} else if bytes, known := g.free(ctx); !known || memory.observe(bytes) {
+			return "", bytes
+		} else {
+			free = bytes
 		}
 		select {
 		case <-ctx.Done():
 			return "", free
 		case <-limit.C:
 			return fmt.Sprintf("GPU memory did not come back in %s: %s free, %s before",
-				span(t.GateLimit), gib(free), gib(baseline)), free
+				span(g.timing.GateLimit), gib(free), gib(g.baseline)), free
 		case <-tick.C:
 		}
 	}
+}
+
+// waitForGate waits beside the loop, unless a GPU is set aside.
+func (r *replica) waitForGate() {
+	ctx, cancel := context.WithCancel(r.life)
+	r.stopGate = cancel
+	uuids := r.spec.GPUUUIDs
+	gate := startGate{
+		timing: r.opts.Timing, baseline: r.baseline,
+		hold: func(ctx context.Context) string {
+			if len(uuids) == 0 {
+				return ""
+			}
+			return r.opts.Hold(ctx, uuids)
+		},
+		held: func(why string) { r.post(ctx, held{why}) },
+		free: func(ctx context.Context) (uint64, bool) {
+			if len(uuids) == 0 {
+				return 0, false
+			}
+			return r.opts.GPUFree(ctx, uuids)
+		},
+	}
+	r.tasks.Go(func() {
+		defer cancel()
+		if ev, is := r.setAside(); is {
+			r.post(ctx, ev)
+			return
+		}
+		note, free := gate.wait(ctx)
+		r.post(ctx, gateDone{note: note, free: free})
+	})
 }
 
 func gib(bytes uint64) string { return fmt.Sprintf("%.1f GiB", float64(bytes)/(1<<30)) }

@@ -25,12 +25,14 @@ type machine struct {
 	adopted    bool
 	killing    bool // SIGKILL was ordered
 	hung       bool // the present process was found hanging
+	drained    bool // taken out of service by order: outlives the process
 	kills      int  // orders to kill without an answer
 	generation uint64
 	startedAt  time.Time
 	readyAt    time.Time
 	then       aftermath // what follows once the process is gone
 	cause      Diagnosis // why we ended the process, when we did
+	aside      Diagnosis // why its GPU is set aside, when then is afterAside
 
 	failures  []time.Time // within FailWindow
 	streak    int         // failures since the last lasting readiness: the back-off's exponent
@@ -53,6 +55,7 @@ const (
 	afterRestart                  // it was ordered to start anew
 	afterStop                     // it was ordered to stay down
 	afterNothing                  // draining only: stays up
+	afterAside                    // its GPU was set aside: parked
 )
 
 // Effects are what the machine wants done.
@@ -88,6 +91,11 @@ type (
 	retry   struct{}                      // forget the failures and start
 	sibling struct{ cause string }        // another replica of the model was parked for this permanent cause
 	adopted struct{ info ProcessInfo }    // a running engine was found
+	aside   struct {                      // a GPU of the replica is set aside
+		diagnosis Diagnosis
+		gone      bool // nothing on it is worth waiting for
+	}
+	held    struct{ why string }          // no engine can start now; "" = the hold is over
 	gate    struct{ note string }         // the GPU's memory is there, or was waited for long enough
 	spawned struct{ info ProcessInfo }    //
 	unborn  struct{ diagnosis Diagnosis } // the start failed before there was a process
@@ -121,7 +129,9 @@ func (m *machine) step(ev event, now time.Time) []effect {
 	switch e := ev.(type) {
 	case start, retry, restart, stop, kill, drain, undrain, sibling:
 		return m.order(e, now)
-	case gate, spawned, adopted, unborn, exited, gone, unkilled:
+	case aside:
+		return m.onAside(e, now)
+	case gate, held, spawned, adopted, unborn, exited, gone, unkilled:
 		return m.process(e, now)
 	case answers, warm, cold, slow, healthy, dead, hung, progress, idle:
 		return m.health(e, now)
@@ -180,13 +190,18 @@ func (m *machine) slay(then aftermath, note string, now time.Time) []effect {
 	return append(effects, killEffect{}, m.arm(m.timing.StopLimit))
 }
 
-// becomeReady also starts, or goes on with, the time after which failures are forgiven.
+// becomeReady also starts, or goes on with, the time after which failures are forgiven. A replica that was drained
+// stays so: its engine is new, the order is not.
 func (m *machine) becomeReady(now time.Time) []effect {
-	effects := m.enter(Ready, "", now)
 	m.healthy = true
 	if !m.warmed || m.readyAt.IsZero() {
 		m.warmed, m.readyAt = true, now
 	}
+	if m.drained {
+		m.then = afterNothing
+		return m.enter(Draining, "by order", now)
+	}
+	effects := m.enter(Ready, "", now)
 	rest := m.readyAt.Add(m.timing.StableAfter).Sub(now)
 	if rest <= 0 {
 		m.forgive()

@@ -13,16 +13,19 @@ func (m *machine) order(ev event, now time.Time) []effect {
 			return m.begin("", now)
 		}
 	case retry:
+		m.drained = false
 		return m.onRetry(now)
 	case restart:
+		m.drained = false
 		return m.onRestart(e.drain, now)
 	case stop:
+		m.drained = false
 		return m.onStop(e.drain, now)
 	case kill:
 		return m.onKill(now)
 	case drain:
 		if m.in(Ready, Suspect) {
-			m.then = afterNothing
+			m.then, m.drained = afterNothing, true
 			return m.enter(Draining, "by order", now)
 		}
 	case undrain:
@@ -100,13 +103,43 @@ func (m *machine) onKill(now time.Time) []effect {
 }
 
 func (m *machine) onUndrain(now time.Time) []effect {
+	drained := m.drained
+	m.drained = false
 	switch {
-	case !m.in(Draining) || m.then == afterStop:
+	case !m.in(Draining) && drained: // its engine is just being started anew
+		return nil
+	case !m.in(Draining) || m.then == afterStop || m.then == afterAside:
 		return m.ignore()
 	case m.healthy && m.warmed:
 		return m.becomeReady(now)
 	}
 	return m.enter(Suspect, "not healthy when the drain ended", now)
+}
+
+// onAside takes a replica off a GPU that must not be used. What it holds may finish where the GPU still works; the wait
+// ends soon, because the next step of a person is a reset.
+func (m *machine) onAside(e aside, now time.Time) []effect {
+	why := e.diagnosis.Cause
+	switch {
+	case m.in(Pending, WaitingGPU, Backoff, Parked):
+		m.diagnosis = e.diagnosis
+		return m.enter(Parked, why, now)
+	case m.in(Draining, Stopping, Stuck) && m.then == afterStop, m.in(Stopped):
+		return m.ignore()
+	case m.in(Draining) && m.then == afterAside && !e.gone:
+		return nil // it is on its way, and its time goes on
+	}
+	m.aside = e.diagnosis
+	switch {
+	case m.in(Stopping, Stuck):
+		m.then = afterAside
+		return nil
+	case e.gone:
+		return m.slay(afterAside, why, now)
+	case m.up():
+		return m.drainFirst(afterAside, why, asideDrain, now)
+	}
+	return m.end(afterAside, why, m.timing.GraceDead, now)
 }
 
 // process handles what the launcher reports.
@@ -119,6 +152,11 @@ func (m *machine) process(ev event, now time.Time) []effect {
 			m.startedAt, m.readyAt, m.then, m.cause = now, time.Time{}, afterFailure, Diagnosis{}
 			effects := append(m.enter(Starting, e.note, now), spawnEffect{generation: m.generation})
 			return append(effects, m.arm(m.timing.StartSilence))
+		}
+	case held:
+		if m.in(WaitingGPU) {
+			m.note = e.why
+			return nil
 		}
 	case adopted:
 		return m.onAdopted(e, now)
@@ -200,6 +238,9 @@ func (m *machine) ended(d Diagnosis, now time.Time) []effect {
 		return m.enter(Stopped, "", now)
 	case afterRestart:
 		return m.begin(restartNote, now)
+	case afterAside:
+		m.diagnosis = m.aside
+		return m.enter(Parked, m.aside.Cause, now)
 	}
 	return m.fail(d, now)
 }

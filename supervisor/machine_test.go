@@ -33,6 +33,7 @@ var (
 	toReady   = []event{start{}, gate{}, spawned{info}, answers{}, warm{}}
 	permanent = Diagnosis{Cause: "bad flag", Permanent: true}
 	passing   = Diagnosis{Cause: "code 1"}
+	broken    = Diagnosis{Cause: "XID 79"}
 )
 
 func after(base []event, more ...event) []event { return append(slices.Clone(base), more...) }
@@ -51,6 +52,8 @@ var situations = map[string][]event{
 	"stopping":    after(toReady, exited{}),
 	"stopping*":   after(toReady, restart{}),
 	"stopping!":   after(toReady, stop{}),
+	"draining-":   after(toReady, aside{diagnosis: broken}),
+	"stopping-":   after(toReady, aside{diagnosis: broken, gone: true}),
 	"stopped":     {stop{}},
 	"backoff":     after(toReady, exited{}, gone{diagnosis: passing}),
 	"parked":      {start{}, gate{}, unborn{permanent}, fired{}, gate{}, unborn{permanent}},
@@ -61,6 +64,7 @@ var situations = map[string][]event{
 var happenings = map[string]event{
 	"start": start{}, "retry": retry{}, "sibling": sibling{"bad flag"}, "undrain": undrain{}, "drain": drain{},
 	"stop": stop{}, "stop~": stop{time.Minute}, "restart": restart{}, "restart~": restart{time.Minute}, "kill": kill{},
+	"aside": aside{broken, true}, "aside~": aside{broken, false}, "held": held{"h"},
 	"gate": gate{}, "spawned": spawned{info}, "adopted": adopted{info}, "unborn": unborn{passing},
 	"exited": exited{}, "gone": gone{diagnosis: passing}, "unkilled": unkilled{[]int{8}},
 	"answers": answers{}, "warm": warm{}, "cold": cold{"c"}, "slow": slow{"s"}, "healthy": healthy{}, "dead": dead{"d"},
@@ -116,7 +120,7 @@ func TestMachineFollowsItsTable(t *testing.T) {
 		for name, ev := range happenings {
 			m := driven(path...)
 			before, ignored := m.state, m.ignored
-			if want := State(strings.TrimRight(from, "*!+")); before != want {
+			if want := State(strings.TrimRight(from, "*!+-")); before != want {
 				t.Fatalf("the way to %s leads to %s", from, before)
 			}
 			if name == "fired" {
@@ -130,8 +134,8 @@ func TestMachineFollowsItsTable(t *testing.T) {
 			if !listed {
 				want, listed = rows[[2]string{from, strings.TrimSuffix(name, "~")}]
 			}
-			if !listed && strings.ContainsAny(from, "*!") && from[0] == 's' {
-				continue // stopping* and stopping! differ from stopping only where they have rows
+			if !listed && strings.ContainsAny(from, "*!-") && from[0] == 's' {
+				continue // stopping*, stopping! and stopping- differ from stopping only where they have rows
 			}
 			if !listed {
 				want = row{to: string(before)}
@@ -292,6 +296,65 @@ func TestOwnCauseExplainsAnEndThatTheLogDoesNot(t *testing.T) {
 	}
 }
 
+// A drain is an order for the replica, not for its engine: it must survive the engine's end.
+func TestDrainedReplicaStaysDrained(t *testing.T) {
+	again := []event{gate{}, spawned{info}, answers{}, warm{}}
+	crashed := after(toReady, drain{}, exited{}, gone{diagnosis: passing})
+	tests := []struct {
+		name   string
+		events []event
+		want   State
+	}{
+		{"crash", after(after(crashed, fired{}), again...), Draining},
+		{"two crashes", after(after(after(after(crashed, fired{}), again...), exited{}, gone{diagnosis: passing}, fired{}), again...), Draining},
+		{"hang", after(after(toReady, drain{}, hung{"h"}, exited{}, gone{}, fired{}), again...), Draining},
+		{"killed by order", after(after(toReady, drain{}, kill{}, exited{}, gone{}), again...), Draining},
+		{"undrained after the new start", after(after(after(crashed, fired{}), again...), undrain{}), Ready},
+		{"undrained before the new start", after(after(crashed, undrain{}, fired{}), again...), Ready},
+		{"undrained in time", after(after(toReady, drain{}, undrain{}, exited{}, gone{diagnosis: passing}, fired{}), again...), Ready},
+		{"restarted by order", after(after(toReady, drain{}, restart{}, exited{}, gone{}), again...), Ready},
+		{"restarted by order after the crash", after(after(crashed, restart{}), again...), Ready},
+		{"retried", after(after(crashed, retry{}), again...), Ready},
+		{"drained for a restart only", after(after(toReady, restart{time.Minute}, exited{}, gone{}), again...), Ready},
+	}
+	for _, tt := range tests {
+		if m := driven(tt.events...); m.state != tt.want {
+			t.Errorf("%s: %s (%s), want %s", tt.name, m.state, m.note, tt.want)
+		}
+	}
+}
+
+// Why a GPU was set aside is what is shown, whatever the engine's log says of its own end, and it is no failure.
+func TestSetAsideExplainsTheEnd(t *testing.T) {
+	for name, events := range map[string][]event{
+		"drained":             after(toReady, aside{broken, false}, idle{}, exited{}, gone{diagnosis: passing}),
+		"died while draining": after(toReady, aside{broken, false}, exited{}, gone{diagnosis: passing}),
+		"killed":              after(toReady, aside{broken, true}, exited{}, gone{diagnosis: passing}),
+		"died just before":    after(toReady, exited{}, aside{broken, true}, gone{diagnosis: passing}),
+		"while it starts":     {start{}, gate{}, aside{broken, false}, spawned{info}, exited{}, gone{diagnosis: passing}},
+		"in back-off":         after(toReady, exited{}, gone{diagnosis: passing}, aside{broken, true}),
+		"cannot be killed":    after(toReady, aside{broken, true}, unkilled{[]int{8}}, gone{diagnosis: passing}),
+	} {
+		m := driven(events...)
+		if m.state != Parked || m.diagnosis != broken || m.note != broken.Cause {
+			t.Errorf("%s: %s %q %+v", name, m.state, m.note, m.diagnosis)
+		}
+		if m.streak > 1 || (m.streak == 1 && name != "in back-off") {
+			t.Errorf("%s: counted as failure %d", name, m.streak)
+		}
+	}
+}
+
+func TestHeldSaysWhy(t *testing.T) {
+	m := driven(start{}, held{"driver mismatch"})
+	if m.state != WaitingGPU || m.note != "driver mismatch" {
+		t.Errorf("%s %q", m.state, m.note)
+	}
+	if m.step(held{}, t0); m.note != "" {
+		t.Errorf("after the hold: %q", m.note)
+	}
+}
+
 func TestNobodyAnswersForAStop(t *testing.T) {
 	m := driven(after(toReady, stop{})...)
 	now := t0
@@ -396,6 +459,9 @@ func check(t *testing.T, m *machine, processes int, last string) {
 	}
 	if m.in(Ready) && !m.warmed {
 		t.Fatalf("after %s: ready without an answered request", last)
+	}
+	if m.drained && m.in(Ready) {
+		t.Fatalf("after %s: ready although it was drained by order", last)
 	}
 	if m.in(Draining) && m.then != afterNothing && m.timer == 0 {
 		t.Fatalf("after %s: drains for an order without a time limit", last)

@@ -15,7 +15,8 @@ import (
 const memoryFile = "supervisor.json"
 
 // memory is what outlives a run of warden: the generation of each replica, so that a new engine is never taken for
-// the one before, and how long the last successful start of each model took, for the estimate on the screen.
+// the one before, how long the last successful start of each model took, for the estimate on the screen, and the GPUs
+// that are set aside.
 type memory struct {
 	path string // empty = nothing is kept
 
@@ -27,12 +28,16 @@ type memory struct {
 type memoryData struct {
 	Generations  map[ReplicaID]uint64 `json:"generations"`
 	StartSeconds map[string]float64   `json:"start_seconds"` // by startKey
+	BootID       string               `json:"boot_id,omitempty"`
+	Aside        map[string]Aside     `json:"set_aside,omitempty"` // by the GPU's UUID, in that boot
 }
 
 // loadMemory reads the state directory. A missing file is an empty memory; a damaged one is, too, with an error that
 // need not stop anybody.
-func loadMemory(stateDir string) (*memory, error) {
-	m := &memory{data: memoryData{Generations: map[ReplicaID]uint64{}, StartSeconds: map[string]float64{}}}
+func loadMemory(stateDir, bootID string) (*memory, error) {
+	m := &memory{data: memoryData{
+		Generations: map[ReplicaID]uint64{}, StartSeconds: map[string]float64{}, BootID: bootID, Aside: map[string]Aside{},
+	}}
 	if stateDir == "" {
 		return m, nil
 	}
@@ -56,6 +61,9 @@ func (m *memory) take(data memoryData) {
 		if seconds > 0 && seconds < (24*time.Hour).Seconds() {
 			m.data.StartSeconds[key] = seconds
 		}
+	}
+	if data.BootID == m.data.BootID {
+		maps.Copy(m.data.Aside, data.Aside)
 	}
 }
 

@@ -21,6 +21,12 @@ type Options struct {
 	// GPUFree returns the free memory of the devices, in bytes; known is false where it cannot be read, and then no
 	// start waits for it. nil = never known.
 	GPUFree func(ctx context.Context, uuids []string) (free uint64, known bool)
+	// Hold says why no engine can start on these devices now, in words that end with the fix; "" = one can. It is asked
+	// before each start, again and again while it holds, and may take its time. nil = never.
+	Hold func(ctx context.Context, uuids []string) (why string)
+	// BootID names the present boot of the machine: devices that were set aside before another one are used again.
+	// Empty = unknown, and they stay set aside.
+	BootID string
 	// Changed is called with a copy after every change of a replica, also of its phase and its stats. It runs on the
 	// replica's own goroutine and must not block or call back into the Supervisor.
 	Changed func(Replica)
@@ -71,6 +77,7 @@ const (
 	gateReads     = 3 // equal readings of free memory in a row open the gate
 
 	passiveWindow = 10 * time.Second
+	asideDrain    = 30 * time.Second // what a replica holds may finish for this long when its GPU is set aside
 )
 
 // DefaultTiming returns the production values. Their reasons:
@@ -110,6 +117,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.GPUFree == nil {
 		o.GPUFree = func(context.Context, []string) (uint64, bool) { return 0, false }
+	}
+	if o.Hold == nil {
+		o.Hold = func(context.Context, []string) string { return "" }
 	}
 	if o.Changed == nil {
 		o.Changed = func(Replica) {}

@@ -180,7 +180,15 @@ func (r *replica) receive(message any) (used bool) {
 	case launched:
 		return r.onLaunched(msg)
 	case found:
-		return r.onFound(msg.proc)
+		used = r.onFound(msg.proc)
+		if ev, is := r.setAside(); is && used {
+			r.handle(ev)
+		}
+		return used
+	case retry:
+		if r.m.in(Backoff, Parked, Stopped) {
+			r.takeBack()
+		}
 	case gateDone:
 		r.stopGate = nil
 		r.baseline = msg.free
@@ -273,22 +281,6 @@ var watched = []State{Starting, Warming, Ready, Suspect, Draining}
 // freshlyReady reports whether the present process has just become ready for the first time.
 func (r *replica) freshlyReady() bool {
 	return r.m.state == Ready && r.m.readyAt.Equal(r.m.since)
-}
-
-func (r *replica) waitForGate() {
-	ctx, cancel := context.WithCancel(r.life)
-	r.stopGate = cancel
-	baseline := r.baseline
-	r.tasks.Go(func() {
-		defer cancel()
-		note, free := waitForMemory(ctx, r.opts.Timing, baseline, func(ctx context.Context) (uint64, bool) {
-			if len(r.spec.GPUUUIDs) == 0 {
-				return 0, false
-			}
-			return r.opts.GPUFree(ctx, r.spec.GPUUUIDs)
-		})
-		r.post(ctx, gateDone{note: note, free: free})
-	})
 }
 
 func (r *replica) spawn(generation uint64) {

@@ -79,6 +79,10 @@ func (r *replica) tellExit(exit Exit, d Diagnosis) {
 		wait := time.Until(r.m.nextRetry).Round(time.Second / 10)
 		text += fmt.Sprintf("; restarting in %s (%d of %d)", wait, len(r.m.failures), failLimit)
 	case Parked:
+		if r.m.then == afterAside {
+			text += "; its GPU is set aside"
+			break
+		}
 		text += "; parked, `warden restart " + string(r.spec.ID) + "` tries again"
 	}
 	r.tell(events.KindExited, text, fields)

@@ -32,6 +32,7 @@ var (
 	ErrUnknownReplica = errors.New("no such replica")
 	ErrNotRunning     = errors.New("the supervisor is not running")
 	ErrNotNow         = errors.New("not possible in its present state")
+	ErrHeld           = errors.New("no engine can start now")
 )
 
 // New checks the specs and returns a Supervisor that has not started anything.
@@ -45,7 +46,7 @@ func New(specs []Spec, o Options) (*Supervisor, error) {
 		wake:    make(chan struct{}, 1),
 	}
 	var err error
-	if s.memory, err = loadMemory(o.StateDir); err != nil {
+	if s.memory, err = loadMemory(o.StateDir, o.BootID); err != nil {
 		s.opts.Log.Warn("nothing is known of earlier runs", "err", err)
 	}
 	seen := map[ReplicaID]bool{}
@@ -225,12 +226,24 @@ func (s *Supervisor) order(id ReplicaID, name string, ev event) error {
 }
 
 // Restart gives the replica a new engine process. It first finishes what it holds, for at most drain; 0 = at once.
-// A replica that is parked, stopped or in back-off starts now, and its failures are forgotten.
+// A replica that is parked, stopped or in back-off starts now, and its failures are forgotten. One that serves is left
+// alone while no engine can start: it could not come back.
 func (s *Supervisor) Restart(id ReplicaID, drain time.Duration) error {
+	if r := s.replica(id); r != nil && len(r.spec.GPUUUIDs) > 0 && r.snapshot().State.serving() {
+		ctx, cancel := context.WithTimeout(context.Background(), holdPatience)
+		defer cancel()
+		if why := s.opts.Hold(ctx, r.spec.GPUUUIDs); why != "" {
+			return fmt.Errorf("replica %s is left as it is: %w: %s", id, ErrHeld, why)
+		}
+	}
 	return s.order(id, "restart", restart{drain})
 }
 
-// Drain takes the replica out of service without stopping its engine, until Undrain, Restart or Shutdown.
+// holdPatience is how long an order waits to hear whether engines can start.
+const holdPatience = 5 * time.Second
+
+// Drain takes the replica out of service without stopping its engine, until Undrain, Restart, Retry or Shutdown; also
+// when its engine fails meanwhile and comes back.
 func (s *Supervisor) Drain(id ReplicaID) error { return s.order(id, "drain", drain{}) }
 
 // Undrain ends a drain.
@@ -239,7 +252,8 @@ func (s *Supervisor) Undrain(id ReplicaID) error { return s.order(id, "undrain",
 // Kill ends the replica's processes with SIGKILL. Unless it was being stopped, it then starts anew.
 func (s *Supervisor) Kill(id ReplicaID) error { return s.order(id, "kill", kill{}) }
 
-// Retry starts a replica that is parked, stopped or in back-off, and forgets its failures.
+// Retry starts a replica that is parked, stopped or in back-off, and forgets its failures, also that its GPU was set
+// aside.
 func (s *Supervisor) Retry(id ReplicaID) error { return s.order(id, "retry", retry{}) }
 
 // Stop ends the replica's engine and keeps it down until Retry or Restart.

@@ -588,7 +588,7 @@ func TestMemoryOutlivesTheSupervisor(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, memoryFile), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if m, err := loadMemory(dir); err == nil || m.generation("r0") != 0 {
+	if m, err := loadMemory(dir, ""); err == nil || m.generation("r0") != 0 {
 		t.Errorf("damaged file: generation %d, %v", m.generation("r0"), err)
 	}
 }

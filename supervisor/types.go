@@ -64,6 +64,9 @@ func (s State) Coming() bool {
 	return false
 }
 
+// serving reports whether a replica in this state has an engine that may be of use to somebody.
+func (s State) serving() bool { return s == Ready || s == Suspect || s == Draining }
+
 // Phase is how far a starting engine got, read from its log. For display only: readiness is never taken from a log.
 type Phase struct {
 	Name     string // PhaseSpawn ... PhaseServe
