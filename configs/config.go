@@ -108,8 +108,12 @@ type Model struct {
 	Affinity string `mapstructure:"affinity" oneof:"affinity admission balance on off"`
 	// SpillLimit is "auto" (max_num_seqs / 4) or a number of requests.
 	SpillLimit string `mapstructure:"spill_limit" type:"string,integer" pattern:"^(auto|[1-9][0-9]*)$" min:"1"`
-	// MaxNumSeqs is the engine's limit of concurrent sequences.
+	// MaxNumSeqs is the engine's limit of concurrent sequences; 0: as many as the
+	// KV cache holds typical sessions, 32 to 256.
 	MaxNumSeqs int `mapstructure:"max_num_seqs" min:"0"`
+	// KVOffload is the KV cache's second tier in host memory: auto (sized from
+	// free memory where vLLM and the model allow it), off, or GiB per replica.
+	KVOffload string `mapstructure:"kv_offload" type:"string,number" pattern:"^(auto|off|[0-9]+([.][0-9]+)?)$" min:"0"`
 	// ExactStreams never asks the engine for the usage figures that a client
 	// did not ask for: its streams pass byte for byte, unmeasured.
 	ExactStreams bool `mapstructure:"exact_streams"`
@@ -144,9 +148,10 @@ func Default() Config {
 	}
 }
 
-// DefaultMaxNumSeqs is the engine's limit of concurrent sequences unless a
-// model sets its own. vLLM's own default (256 and more) would make a spill
-// limit of a quarter meaningless on GPUs whose KV cache holds a few sessions.
+// DefaultMaxNumSeqs is the engine's limit of concurrent sequences where neither
+// a model sets its own nor the size of the KV cache is known. vLLM's own default
+// (256 and more) would make a spill limit of a quarter meaningless on GPUs whose
+// KV cache holds a few sessions.
 const DefaultMaxNumSeqs = 32
 
 // WithDefaults fills in what a model leaves open, from the catalogue.
@@ -172,11 +177,11 @@ func (m Model) WithDefaults(catalogue []Entry) (Model, error) {
 	if m.TP == 0 {
 		m.TP = 1
 	}
-	if m.MaxNumSeqs == 0 {
-		m.MaxNumSeqs = DefaultMaxNumSeqs
-	}
 	if m.SpillLimit == "" {
 		m.SpillLimit = "auto"
+	}
+	if m.KVOffload == "" {
+		m.KVOffload = "auto"
 	}
 	if m.SystemTurns == "" {
 		m.SystemTurns = SystemTurnsAuto
@@ -209,4 +214,24 @@ func (m Model) Spill() (int, error) {
 		return 0, fmt.Errorf("spill_limit %q is neither auto nor a number of requests of at least 1", m.SpillLimit)
 	}
 	return n, nil
+}
+
+// mostOffload bounds the tier of one replica in GiB: above it a unit was
+// mistaken.
+const mostOffload = 16 << 10
+
+// Offload returns what kv_offload asks for: GiB per replica, 0 with auto, and
+// whether it is off.
+func (m Model) Offload() (gib float64, off bool, err error) {
+	switch strings.ToLower(m.KVOffload) {
+	case "", "auto":
+		return 0, false, nil
+	case "off", "false", "0":
+		return 0, true, nil
+	}
+	gib, err = strconv.ParseFloat(m.KVOffload, 64)
+	if err != nil || !(gib > 0 && gib <= mostOffload) {
+		return 0, false, fmt.Errorf("kv_offload %q is neither auto, off nor a number of GiB per replica", m.KVOffload)
+	}
+	return gib, false, nil
 }

@@ -97,6 +97,8 @@ func TestValidate(t *testing.T) {
 		{"gpu twice", func(c *Config) {
 			c.Models = []Model{{Alias: "qwen3-4b", GPUs: []int{0}}, {Alias: "qwen3-8b", GPUs: []int{0}}}
 		}, "GPU 0 is already given to qwen3-4b"},
+		{"tier", func(c *Config) { c.Models = []Model{{Alias: "qwen3-4b", KVOffload: "16G"}} }, "kv_offload"},
+		{"tier of nothing", func(c *Config) { c.Models = []Model{{Alias: "qwen3-4b", KVOffload: "NaN"}} }, "kv_offload"},
 		{"spill", func(c *Config) { c.Models = []Model{{Alias: "qwen3-4b", SpillLimit: "0"}} }, "spill_limit"},
 		{"policy", func(c *Config) { c.Models = []Model{{Alias: "qwen3-4b", Affinity: "maybe"}} }, "maybe"},
 		{"env", func(c *Config) { c.Models = []Model{{Alias: "qwen3-4b", Env: []string{"=x"}}} }, "NAME=value"},
@@ -139,7 +141,7 @@ func TestModelDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m.Repo != "Qwen/Qwen3-4B-Instruct-2507" || m.TP != 1 || m.Affinity != PolicyAffinity || m.MaxNumSeqs != DefaultMaxNumSeqs {
+	if m.Repo != "Qwen/Qwen3-4B-Instruct-2507" || m.TP != 1 || m.Affinity != PolicyAffinity || m.MaxNumSeqs != 0 {
 		t.Errorf("wrong defaults: %+v", m)
 	}
 	if last := m.Args[len(m.Args)-2:]; last[0] != "--max-model-len" {

@@ -113,10 +113,13 @@ func (m Model) validate(i int) []error {
 	if m.TP < 1 {
 		add("tp %d: must be at least 1", m.TP)
 	}
-	if m.MaxNumSeqs < 1 {
-		add("max_num_seqs %d: must be at least 1", m.MaxNumSeqs)
+	if m.MaxNumSeqs < 0 {
+		add("max_num_seqs %d: must be at least 1, or 0 for automatic", m.MaxNumSeqs)
 	}
 	if _, err := m.Spill(); err != nil {
+		add("%w", err)
+	}
+	if _, _, err := m.Offload(); err != nil {
 		add("%w", err)
 	}
 	if turns := []string{SystemTurnsAuto, SystemTurnsKeep, SystemTurnsFold, SystemTurnsRejectOnce}; !slices.Contains(turns, m.SystemTurns) {
