@@ -73,7 +73,8 @@ var causes = []cause{
 		"CUDA out of memory: $1 were needed and $3 of $2 were free", "lower --gpu-memory-utilization, --max-num-seqs or --max-model-len"),
 	outOfMemory(`CUDA out of memory`, "CUDA out of memory", "lower --gpu-memory-utilization, --max-num-seqs or --max-model-len"),
 	failure(`Error in memory profiling`, "another program freed GPU memory while vLLM measured it", "keep other programs off that GPU while replicas start"),
-	permanent(`Insufficient space in /dev/shm`, "/dev/shm is too small for the KV cache tier in host memory", "make it larger (mount -o remount,size=…), or lower --kv-offloading-size"),
+	permanent(`Insufficient space in /dev/shm`, "/dev/shm is too small for the KV cache tier in host memory", "make it larger (mount -o remount,size=…), or lower `kv_offload`"),
+	permanent(`CPU Offloading is currently only supported on`, "this vLLM build has no KV cache tier in host memory", "leave --kv-offloading-size out, and `kv_offload` at auto"),
 
 	// CPU build.
 	permanent(`Available memory on node (\d+) \(([\d.]+)/([\d.]+) GiB\) .* is less than requested memory for kv \(([\d.]+) GiB\)`,

@@ -18,9 +18,8 @@ const quietPaths = "/health,/metrics,/version,/v1/models"
 
 // option is one flag that warden adds, with its values.
 type option struct {
-	flag     string
-	values   []string
-	optional bool // warden can do without it on a version that refuses it
+	flag   string
+	values []string
 }
 
 // Command returns the command line and the environment of one replica.
@@ -75,9 +74,14 @@ func (e *Engine) options(s supervisor.Spec) ([]option, error) {
 		// maximum would end the start.
 		out = append(out, option{flag: "--max-model-len", values: []string{"auto"}})
 	}
-	out = append(out, option{flag: "--enable-prompt-tokens-details", optional: true})
+	out = append(out, option{flag: "--enable-prompt-tokens-details"})
 	if !given(s.Args, "--disable-access-log-for-endpoints", "--disable-uvicorn-access-log") {
-		out = append(out, option{flag: "--disable-access-log-for-endpoints", values: []string{quietPaths}, optional: true})
+		out = append(out, option{flag: "--disable-access-log-for-endpoints", values: []string{quietPaths}})
+	}
+	for _, setting := range e.settings {
+		if !given(s.Args, setting[0]) {
+			out = append(out, option{flag: setting[0], values: setting[1:]})
+		}
 	}
 	if s.Device == supervisor.DeviceCPU {
 		out = append(out, e.cpuOptions(s)...)
@@ -117,7 +121,11 @@ func listenOptions(address string) ([]option, error) {
 	return nil, fmt.Errorf("%q is not an address for an engine: unix:/path or http://host:port is needed", address)
 }
 
-// optionalFlags are those that Command leaves out once they were refused.
-func optionalFlags() []string {
-	return []string{"--enable-prompt-tokens-details", "--disable-access-log-for-endpoints"}
+// optional reports whether warden can do without a flag: Command leaves it out
+// once it was refused.
+func (e *Engine) optional(flag string) bool {
+	if flag == "--enable-prompt-tokens-details" || flag == "--disable-access-log-for-endpoints" {
+		return true
+	}
+	return slices.ContainsFunc(e.settings, func(s []string) bool { return s[0] == flag })
 }

@@ -246,3 +246,51 @@ func FuzzCheckArgs(f *testing.F) {
 		}
 	})
 }
+
+// What warden has chosen for the work goes before the user's arguments, is left
+// out where the user passes it too, and, once refused, from the next start.
+func TestChosenSettings(t *testing.T) {
+	const transfer = `{"kv_load_failure_policy":"recompute"}`
+	e := New(Install{Argv: []string{"vllm"}, Version: "0.41.0"}, Options{
+		Environ:  []string{},
+		Settings: [][]string{{"--scheduling-policy", "priority"}, {"--kv-offloading-size", "16"}, {"--kv-transfer-config", transfer}},
+	})
+	spec := supervisor.Spec{ID: "r0", Model: "m", Repo: "a/m", Device: supervisor.DeviceCUDA, Address: "unix:/r0.sock"}
+	chosen := func(userArgs ...string) string {
+		t.Helper()
+		spec.Args = userArgs
+		c, err := e.Command(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := strings.Join(c.Argv, " ")
+		_, tail, found := strings.Cut(all, quietPaths+" ")
+		if !found && !strings.HasSuffix(all, quietPaths) {
+			t.Fatalf("argv %s", all)
+		}
+		return tail
+	}
+	if got := chosen(); got != "--scheduling-policy priority --kv-offloading-size 16 --kv-transfer-config "+transfer {
+		t.Errorf("chosen %q", got)
+	}
+	if got := chosen("--scheduling_policy=fcfs", "--kv-transfer-config.kv_connector", "X"); got != "--kv-offloading-size 16 --scheduling_policy=fcfs --kv-transfer-config.kv_connector X" {
+		t.Errorf("beside the user's own: %q", got)
+	}
+	line := "vllm: error: unrecognized arguments: --kv-offloading-size 16 --kv-transfer-config " + transfer
+	if d := e.Diagnose([]string{line}, supervisor.Exit{Code: 2}); d.Permanent || !strings.Contains(d.Fix, "starts it again without") {
+		t.Errorf("refused: %+v", d)
+	}
+	if got := chosen(); got != "--scheduling-policy priority" {
+		t.Errorf("after the refusal: %q", got)
+	}
+}
+
+func TestArgument(t *testing.T) {
+	args := []string{"--a=1", "--a", "2", "--b_c", "x", "--d.key", "v", "--last"}
+	for flag, want := range map[string]string{"--a": "2 true", "--b-c": "x true", "--d": " true", "--last": " true", "--e": " false"} {
+		v, found := Argument(args, flag)
+		if got := v + " " + map[bool]string{true: "true", false: "false"}[found]; got != want {
+			t.Errorf("%s: %q, want %q", flag, got, want)
+		}
+	}
+}

@@ -52,7 +52,7 @@ func (e *Engine) refusedFlag(lines []string, exit supervisor.Exit) (supervisor.D
 	for _, word := range strings.Fields(m[1]) {
 		name, isFlag := flagName(word)
 		switch {
-		case isFlag && isOptional(name):
+		case isFlag && e.optional(name):
 			ours = append(ours, name)
 		case isFlag:
 			theirs = append(theirs, word)
@@ -75,15 +75,6 @@ func (e *Engine) refusedFlag(lines []string, exit supervisor.Exit) (supervisor.D
 		Permanent: true,
 		Line:      line,
 	}, true
-}
-
-func isOptional(flag string) bool {
-	for _, f := range optionalFlags() {
-		if f == flag {
-			return true
-		}
-	}
-	return false
 }
 
 // placeOutOfMemory says when memory ran out. At start the same will happen

@@ -22,6 +22,8 @@ func TestDiagnoseCapturedRuns(t *testing.T) {
 			cause: "a context of 16384 tokens does not fit in the KV cache, about 9984 tokens do", fix: "--max-model-len 9984"},
 		"derived": {exit: supervisor.Exit{Code: 1}, permanent: true,
 			cause: "the model's context is 32768 tokens and 65536 were asked for", fix: "--max-model-len 32768"},
+		"offload": {exit: supervisor.Exit{Code: 1}, permanent: true,
+			cause: "this vLLM build has no KV cache tier in host memory", fix: "`kv_offload` at auto"},
 		"killcore": {exit: supervisor.Exit{Code: 0}, cause: "the engine process ended unexpectedly", fix: "log"},
 		// A healthy run that was ended from outside must not be explained by the
 		// warnings that every start prints.
@@ -71,6 +73,7 @@ func TestDiagnoseLines(t *testing.T) {
 		{core + "torch.OutOfMemoryError: CUDA out of memory.", "CUDA out of memory", true},
 		{core + "AssertionError: Error in memory profiling. Initial free memory 9.1 GiB, current free memory 10 GiB", "another program freed GPU memory", false},
 		{core + "RuntimeError: Insufficient space in /dev/shm for CPU KV offload shared region", "/dev/shm is too small", true},
+		{"(Worker pid=5825) ERROR 11-30 17:03:23 [multiproc_executor.py:1063] Exception: CPU Offloading is currently only supported on CUDA-alike and XPU GPUs", "no KV cache tier in host memory", true},
 		{core + "ValueError: Available memory on node 0 (3.1/15.5 GiB) on kv cache allocation is less than requested memory for kv (4.0 GiB). Decrease", "memory node 0 has 3.1 GiB free and the KV cache was to take 4.0 GiB", true},
 		{"ImportError: libnuma.so.1: cannot open shared object file: No such file or directory", "libnuma.so.1 is missing", true},
 		{"RuntimeError: Failed to infer device type, please set the environment variable", "sees no device", true},

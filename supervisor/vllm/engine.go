@@ -17,14 +17,20 @@ type Options struct {
 	// arguments do not say it, in vLLM's form ("4G"); empty = 4G. vLLM's own
 	// default would give every replica 0.92 of the machine's memory.
 	CPUKVCache string
+	// Settings are arguments that warden has chosen for this model's work beyond
+	// those of a Spec (package tune): each a flag and its values. What the user
+	// passes too is left to the user, and what the installation refuses is left
+	// out of the next start.
+	Settings [][]string
 }
 
 // Engine starts and reads replicas of one vLLM installation. It implements
 // supervisor.Engine and may be used from several goroutines.
 type Engine struct {
-	install Install
-	environ []string
-	cpuKV   string
+	install  Install
+	environ  []string
+	cpuKV    string
+	settings [][]string
 
 	mu      sync.Mutex
 	refused []string // optional flags that this installation does not know
@@ -40,7 +46,7 @@ func New(in Install, o Options) *Engine {
 	if o.CPUKVCache == "" {
 		o.CPUKVCache = "4G"
 	}
-	return &Engine{install: in, environ: o.Environ, cpuKV: o.CPUKVCache}
+	return &Engine{install: in, environ: o.Environ, cpuKV: o.CPUKVCache, settings: o.Settings}
 }
 
 // Install is the installation that the engine runs.

@@ -118,3 +118,13 @@ func MaxNumSeqs(args []string) (int, bool) {
 	n, err := strconv.Atoi(v)
 	return n, err == nil && n > 0
 }
+
+// Argument looks up a flag among the user's arguments: its last value, "" where
+// it stands without one or with a dotted key.
+func Argument(args []string, flag string) (value string, found bool) {
+	if !given(args, flag) {
+		return "", false
+	}
+	value, _ = argument(args, flag)
+	return value, true
+}

@@ -52,14 +52,19 @@ func hubCache(env map[string]string) string {
 // configuration, a tokenizer and all weights. Files of a snapshot are links to
 // blobs, which get their name only when they are whole.
 func snapshotComplete(repo, revision string) bool {
+	dir := snapshot(repo, revision)
+	return anyFile(dir, "config.json", "params.json") &&
+		anyFile(dir, "tokenizer.json", "tokenizer.model", "vocab.json", "tekken.json", "*.tiktoken") &&
+		weightsComplete(dir)
+}
+
+// snapshot is the directory of a repository's revision, which need not exist.
+func snapshot(repo, revision string) string {
 	commit := revision
 	if raw, err := os.ReadFile(filepath.Join(repo, "refs", revision)); err == nil {
 		commit = strings.TrimSpace(string(raw))
 	}
-	dir := filepath.Join(repo, "snapshots", commit)
-	return anyFile(dir, "config.json", "params.json") &&
-		anyFile(dir, "tokenizer.json", "tokenizer.model", "vocab.json", "tekken.json", "*.tiktoken") &&
-		weightsComplete(dir)
+	return filepath.Join(repo, "snapshots", commit)
 }
 
 func weightsComplete(dir string) bool {

@@ -121,3 +121,38 @@ func TestFindWeights(t *testing.T) {
 		}
 	}
 }
+
+func TestModelDirAndItsWeights(t *testing.T) {
+	home := t.TempDir()
+	hub := filepath.Join(home, ".cache/huggingface/hub")
+	repository(t, hub, map[string]string{
+		"config.json": "{}", "model.safetensors.index.json": `{"weight_map":{"a":"model-1.safetensors","b":"model-2.safetensors"}}`,
+		"model-1.safetensors": "12345", "model-2.safetensors": "123", "consolidated.safetensors": "12345678",
+	})
+	own, old, half := filepath.Join(home, "own"), filepath.Join(home, "old"), filepath.Join(home, "half")
+	place(t, "{}", own, "config.json")
+	place(t, "{}", old, "config.json")
+	place(t, "1234", old, "pytorch_model.bin")
+	place(t, "{}", half, "config.json")
+	place(t, `{"weight_map":{"a":"model-1.safetensors","b":"model-2.safetensors"}}`, half, "model.safetensors.index.json")
+	place(t, "1234", half, "model-1.safetensors")
+	for _, tc := range []struct {
+		repo  string
+		args  []string
+		dir   string
+		bytes uint64
+	}{
+		{"o/m", nil, filepath.Join(hub, "models--o--m/snapshots/abc123"), 8},
+		{"o/m", []string{"--revision", "abc123"}, filepath.Join(hub, "models--o--m/snapshots/abc123"), 8},
+		{"o/m", []string{"--revision", "v2"}, "", 0},
+		{"o/other", nil, "", 0},
+		{own, nil, own, 0},
+		{old, nil, old, 4},
+		{half, nil, half, 0},
+	} {
+		dir := ModelDir(tc.repo, tc.args, []string{"HOME=" + home})
+		if dir != tc.dir || dir != "" && WeightsBytes(dir) != tc.bytes {
+			t.Errorf("%s %v: %q with %d bytes, want %q with %d", tc.repo, tc.args, dir, WeightsBytes(dir), tc.dir, tc.bytes)
+		}
+	}
+}

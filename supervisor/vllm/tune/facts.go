@@ -8,9 +8,9 @@ import (
 // Facts are what the rules look at. The zero value of a field means that it is
 // not known.
 type Facts struct {
-	Version   string // of vLLM, such as "0.32.0+cpu"
-	Platform  Platform
-	Model     Model
+	Version    string // of vLLM, such as "0.32.0+cpu"
+	Platform   Platform
+	Model      Model
 	KVPerToken int // KV bytes of a token from the catalogue, for models whose config.json is not here yet
 
 	WeightsBytes uint64
