@@ -118,6 +118,7 @@ func (x *exchange) understand() (*deployment, *refusal) {
 	if x.scan.N > maxChoices {
 		return nil, forbid(http.StatusBadRequest, fmt.Sprintf("n is %d, at most %d answers can be asked for", x.scan.N, maxChoices))
 	}
+	x.record.Asked = x.scan.Model
 	d, rename, refused := x.router.models.Load().find(x.scan.Model, x.router.opts.StrictModels)
 	if refused != nil {
 		return nil, refused

@@ -16,6 +16,7 @@ import (
 // and a cause.
 type Record struct {
 	RequestID, Path, Model string
+	Asked                  string       // the model as the client named it
 	Trace                  TraceContext // as the engine gets it
 	Stream                 bool
 	// Session is the conversation's key in hex, "" for none.
