@@ -129,6 +129,23 @@ func TestWithMissing(t *testing.T) {
 	if got := WithMissing([]Sample{{UUID: "GPU-b"}, {UUID: "GPU-a"}}, devices, time.Unix(9, 0)); len(got) != 2 {
 		t.Errorf("nothing is missing: %+v", got)
 	}
+	// The driver says why it cannot open one; that is no reason to set it aside unless it is lost.
+	for code, want := range map[int]bool{CodeGPULost: true, CodeResetRequired: true, 19: false, CodeUnknown: false} {
+		got := WithMissing([]Sample{{UUID: "GPU-b"}, {Index: -1, Code: code}}, devices, time.Unix(9, 0))
+		if _, faulty := got[1].Fault(); len(got) != 2 || got[1].UUID != "GPU-a" || got[1].Code != code || faulty != want {
+			t.Errorf("code %d: %+v", code, got)
+		}
+	}
+	got = WithMissing([]Sample{{Index: -1, Code: CodeGPULost}, {Index: -1, Code: 19}}, devices, time.Unix(9, 0))
+	if got[0].Code != CodeUnknown || got[1].Code != CodeUnknown {
+		t.Errorf("it cannot be told which of the two is lost: %+v", got)
+	}
+	if got := AllLost(nvmlError(CodeGPULost, "", ""), devices, time.Unix(9, 0)); len(got) != 2 || got[1].Code != CodeGPULost {
+		t.Errorf("%+v", got)
+	}
+	if got := AllLost(nvmlError(CodeUnknown, "", ""), devices, time.Unix(9, 0)); got != nil {
+		t.Errorf("%+v", got)
+	}
 }
 
 func TestLevelNames(t *testing.T) {

@@ -88,19 +88,43 @@ func (s *Sample) failed(code int, call string) {
 	s.Code, s.Err, s.Fix = code, e.Error(), withName(e.Fix, s.UUID)
 }
 
-// WithMissing adds a failed sample for each device that a look at all GPUs did
-// not find any more: once the driver's library was opened anew, a lost GPU is
-// not there at all.
+// WithMissing gives names to the GPUs that could not be opened: once the
+// driver's library was loaded anew, a lost GPU has no UUID any more, but it is
+// one of the devices of which there is no sample. A device that the driver does
+// not even count is lost, too.
 func WithMissing(samples []Sample, devices []Device, now time.Time) []Sample {
-	out := slices.Clone(samples)
-	for _, d := range devices {
-		if !slices.ContainsFunc(samples, func(s Sample) bool { return s.UUID == d.UUID }) {
-			s := Sample{UUID: d.UUID, Index: d.Index, At: now}
-			s.failed(CodeGPULost, "")
-			out = append(out, s)
+	var known, nameless []Sample
+	for _, s := range samples {
+		if s.UUID == "" {
+			nameless = append(nameless, s)
+		} else {
+			known = append(known, s)
 		}
 	}
-	return out
+	code := CodeGPULost
+	if len(nameless) > 0 {
+		code = nameless[0].Code
+	}
+	if slices.ContainsFunc(nameless, func(s Sample) bool { return s.Code != code }) {
+		code = CodeUnknown // which is which cannot be told, and the wrong one must not be set aside
+	}
+	for _, d := range devices {
+		if !slices.ContainsFunc(known, func(s Sample) bool { return s.UUID == d.UUID }) {
+			s := Sample{UUID: d.UUID, Index: d.Index, At: now}
+			s.failed(code, "")
+			known = append(known, s)
+		}
+	}
+	return known
+}
+
+// AllLost is what WithMissing makes of a look that failed because no GPU is
+// left, nil for every other error.
+func AllLost(err error, devices []Device, now time.Time) []Sample {
+	if e, ok := errors.AsType[*NVMLError](err); ok && e.Code == CodeGPULost {
+		return WithMissing(nil, devices, now)
+	}
+	return nil
 }
 
 // startsFail are the codes of a driver under which every program fails to

@@ -114,8 +114,8 @@ func (inv Inventory) Find(uuid string) (Device, bool) {
 // Sample is one GPU at one moment. A nil pointer means that this GPU or driver
 // does not measure it, which is not the same as zero.
 type Sample struct {
-	UUID  string    `json:"uuid"`
-	Index int       `json:"index"`
+	UUID  string    `json:"uuid"`  // "" = a GPU that could not be opened: its name is not known
+	Index int       `json:"index"` // -1 then
 	At    time.Time `json:"at"`
 
 	MemoryUsed  uint64 `json:"memory_used"` // bytes; all three 0 when unknown

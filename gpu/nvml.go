@@ -298,7 +298,7 @@ func (n *nvmlDriver) sample(now time.Time) ([]Sample, error) {
 	for i, h := range n.handles {
 		s := Sample{UUID: h.uuid, Index: i, At: now}
 		n.measure(h, &s)
-		if s.Code != 0 {
+		if _, own := s.Fault(); s.Code != 0 && !own {
 			failed++
 		}
 		samples = append(samples, s)
@@ -307,6 +307,9 @@ func (n *nvmlDriver) sample(now time.Time) ([]Sample, error) {
 		// Not one GPU's fault: the session with the driver is broken, and the
 		// parent replaces it together with this process.
 		return nil, nvmlError(samples[0].Code, "nvmlDeviceGetMemoryInfo", "")
+	}
+	for _, l := range n.lost {
+		samples = append(samples, Sample{Index: -1, At: now, Code: l.Code, Err: l.Err, Fix: l.Fix})
 	}
 	return samples, nil
 }

@@ -11,6 +11,9 @@ import (
 // upgrade has put one on the disk that does not fit the kernel's module.
 func Probe(ctx context.Context, opts ChildOptions) error {
 	child := NewChild(opts)
-	_, err := child.Detect(ctx)
+	_, err := child.Detect(ctx) // waits for the start
+	if err == nil {
+		_, err = child.Sample(ctx)
+	}
 	return errors.Join(err, child.Close())
 }

@@ -50,8 +50,16 @@ type Status struct {
 	Replicas  []Replica `json:"replicas"`
 	GPUs      []GPU     `json:"gpus"`
 	GPUNote   string    `json:"gpu_note,omitempty"` // why GPU figures are missing
+	Hold      *Hold     `json:"hold,omitempty"`     // why no engine can start now; absent while they can
 	LogDir    string    `json:"log_dir,omitempty"`
 	Totals    Totals    `json:"totals"`
+}
+
+// Hold says why no engine is started: the driver would refuse it. Engines that run go on.
+type Hold struct {
+	Cause string    `json:"cause"`
+	Fix   string    `json:"fix,omitempty"`
+	Since time.Time `json:"since"`
 }
 
 // Model is one model that the daemon serves.
@@ -207,6 +215,17 @@ type GPU struct {
 	Replica           string   `json:"replica,omitempty"`
 	SampleAgeSeconds  *float64 `json:"sample_age_seconds,omitempty"`
 	UnavailableReason string   `json:"unavailable_reason,omitempty"`
+	UnavailableFix    string   `json:"unavailable_fix,omitempty"`
+
+	Aside *Aside            `json:"aside,omitempty"` // absent while the GPU is used
+	XIDs  map[string]uint64 `json:"xids,omitempty"`  // faults that the driver reported since warden started, by XID code
+}
+
+// Aside says why a GPU is not used any more, and what makes it usable again.
+type Aside struct {
+	Cause string    `json:"cause"`
+	Fix   string    `json:"fix,omitempty"`
+	Since time.Time `json:"since"`
 }
 
 // Totals sums over all replicas and models.

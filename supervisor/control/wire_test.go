@@ -21,7 +21,7 @@ func full() Status {
 	ttft := &Quantiles{P50: 0.31, P95: 1.2, P99: 4.8}
 	return Status{
 		Schema: Schema, Version: "0.1.0", PID: 3120, StartedAt: at, Now: at.Add(time.Hour), Listen: "http://127.0.0.1:8000",
-		Simulated: true, State: DaemonServing, GPUNote: "no driver", LogDir: "/var/log/warden",
+		Simulated: true, State: DaemonServing, GPUNote: "no driver", Hold: &Hold{Cause: "mismatch", Fix: "reboot", Since: at}, LogDir: "/var/log/warden",
 		Models: []Model{{
 			Alias: "qwen3-4b", Repo: "Qwen/Qwen3-4B", DType: "bf16", DP: 4, TP: 1, Device: "cuda", Policy: PolicyAffinity, Affinity: true,
 			SpillLimit: 8, SpillAuto: true, MaxNumSeqs: 32, MaxModelLen: 16384, SessionsLive: 24, SessionsSeen: 311,
@@ -38,7 +38,8 @@ func full() Status {
 			Sessions: []Session{{ID: "9f3a", Client: "claude-code", Turns: 4, Tokens: 12100, LastSeen: at, CachedShare: ptr(0.92), Home: "r0", State: "idle", Reason: "sticky"}},
 		}},
 		GPUs: []GPU{{Index: 0, UUID: "GPU-1", Name: "RTX A4000", MemoryUsedBytes: ptr(uint64(15)), MemoryTotalBytes: ptr(uint64(16)), Utilization: ptr(0.97),
-			PowerWatts: ptr(138.0), TemperatureC: ptr(71.0), Throttled: []string{"power cap"}, Replica: "r0", SampleAgeSeconds: ptr(0.2), UnavailableReason: "lost"}},
+			PowerWatts: ptr(138.0), TemperatureC: ptr(71.0), Throttled: []string{"power cap"}, Replica: "r0", SampleAgeSeconds: ptr(0.2), UnavailableReason: "lost", UnavailableFix: "reboot",
+			Aside: &Aside{Cause: "XID 79", Fix: "reboot", Since: at}, XIDs: map[string]uint64{"79": 1}}},
 		Totals: Totals{RequestsPerSecond: ptr(1.9), Requests: 100, Errors: 1, Retried: 1, Held: 5, PrefillTokensPerSecond: ptr(3100.0), DecodeTokensPerSecond: ptr(412.0),
 			HitRate60s: ptr(0.82), TTFT: ttft, SessionsLive: 24, SessionsSeen: 311, Placements: map[string]uint64{"sticky": 104},
 			HitRateByReason: map[string]float64{"sticky": 0.91}, HomesLost: 1, PromptTokens: prompt, EventsDropped: 2},

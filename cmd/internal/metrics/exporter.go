@@ -22,6 +22,8 @@ type Options struct {
 	Replicas func() []supervisor.Replica
 	// GPUs returns the GPUs and their last samples; it must not wait.
 	GPUs func() []GPU
+	// StartsHeld says whether the driver would refuse every engine now.
+	StartsHeld func() bool
 	// EventsDropped counts events that watchers of the daemon lost.
 	EventsDropped func() uint64
 	Log           *slog.Logger     // nil = nothing is logged
@@ -34,6 +36,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.GPUs == nil {
 		o.GPUs = func() []GPU { return nil }
+	}
+	if o.StartsHeld == nil {
+		o.StartsHeld = func() bool { return false }
 	}
 	if o.EventsDropped == nil {
 		o.EventsDropped = func() uint64 { return 0 }

@@ -47,13 +47,14 @@ func fleet() Options {
 		Version: "1.2.3", Revision: "abc", Now: func() time.Time { return now },
 		Replicas:      func() []supervisor.Replica { return []supervisor.Replica{ready, down} },
 		EventsDropped: func() uint64 { return 4 },
+		StartsHeld:    func() bool { return true },
 		GPUs: func() []GPU {
 			return []GPU{
 				{Device: gpu.Device{Index: 0, UUID: "GPU-a", Name: "SIMULATED GPU"}, Replica: "r0", Sample: gpu.Sample{
 					At: now.Add(-time.Second), MemoryUsed: 100, MemoryTotal: 200, Utilization: &half, PowerWatts: &watts,
 					TemperatureC: &watts, Throttled: []string{"hw_thermal"}}},
 				{Device: gpu.Device{Index: 1, UUID: "GPU-b", Name: "SIMULATED GPU"}, Sample: gpu.Sample{
-					At: now.Add(-time.Minute), MemoryUsed: 100, MemoryTotal: 200}},
+					At: now.Add(-time.Minute), MemoryUsed: 100, MemoryTotal: 200}, XIDs: map[int]uint64{13: 2, 79: 1}, Aside: true},
 				{Device: gpu.Device{Index: 2, UUID: "GPU-c", Name: "SIMULATED GPU"}},
 			}
 		},
@@ -98,6 +99,14 @@ warden_replica_restarts_total{cause="start",model="m",replica="r1"} 0
 		{"warden_engine_stats_age_seconds", `warden_engine_stats_age_seconds{model="m",replica="r0"} 2` + "\n"},
 		{"warden_gpu_utilization_ratio", `warden_gpu_utilization_ratio{gpu="0",replica="r0",uuid="GPU-a"} 0.5` + "\n"},
 		{"warden_gpu_throttled", `warden_gpu_throttled{gpu="0",replica="r0",uuid="GPU-a"} 1` + "\n"},
+		{"warden_starts_held", "warden_starts_held 1\n"},
+		{"warden_gpu_xids_total", `warden_gpu_xids_total{gpu="1",replica="",uuid="GPU-b",xid="13"} 2
+warden_gpu_xids_total{gpu="1",replica="",uuid="GPU-b",xid="79"} 1
+`},
+		{"warden_gpu_set_aside", `warden_gpu_set_aside{gpu="0",replica="r0",uuid="GPU-a"} 0
+warden_gpu_set_aside{gpu="1",replica="",uuid="GPU-b"} 1
+warden_gpu_set_aside{gpu="2",replica="",uuid="GPU-c"} 0
+`},
 		// A GPU that no longer answers ends its series, but for their age.
 		{"warden_gpu_memory_used_bytes", `warden_gpu_memory_used_bytes{gpu="0",replica="r0",uuid="GPU-a"} 100` + "\n"},
 		{"warden_gpu_sample_age_seconds", `warden_gpu_sample_age_seconds{gpu="0",replica="r0",uuid="GPU-a"} 1

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -12,8 +13,10 @@ import (
 // GPU is one GPU, whose it is, and how it was when it was last looked at.
 type GPU struct {
 	gpu.Device
-	Replica string     // "" = of none
-	Sample  gpu.Sample // At is zero before the first
+	Replica string         // "" = of none
+	Sample  gpu.Sample     // At is zero before the first
+	XIDs    map[int]uint64 // faults that the driver reported, by code
+	Aside   bool           // not used because of a fault
 }
 
 // maxSampleAge is the age from which a sample no longer speaks for the
@@ -25,7 +28,7 @@ type gpus struct {
 	descriptions
 	o Options
 
-	info, age, used, size, busy, power, temperature, throttled family
+	info, age, used, size, busy, power, temperature, throttled, xids, aside, held family
 }
 
 func newGPUs(o Options) *gpus {
@@ -39,16 +42,27 @@ func newGPUs(o Options) *gpus {
 	g.power = g.gauge("warden_gpu_power_watts", "Power draw.", labels...)
 	g.temperature = g.gauge("warden_gpu_temperature_celsius", "Temperature of the chip.", labels...)
 	g.throttled = g.gauge("warden_gpu_throttled", "1 while heat or the power supply holds the clocks down.", labels...)
+	g.xids = g.counter("warden_gpu_xids_total", "Faults that the driver reported, by its XID code.", append(labels, "xid")...)
+	g.aside = g.gauge("warden_gpu_set_aside", "1 while a GPU is not used because of a fault.", labels...)
+	g.held = g.gauge("warden_starts_held", "1 while the driver would refuse every engine, so that none is started.")
 	return g
 }
 
 // Collect makes gpus a prometheus.Collector.
 func (g *gpus) Collect(to chan<- prometheus.Metric) {
 	now := g.o.Now()
-	for _, u := range g.o.GPUs() {
+	all := g.o.GPUs()
+	if len(all) > 0 {
+		g.held.send(to, number(g.o.StartsHeld()))
+	}
+	for _, u := range all {
 		index, s := strconv.Itoa(u.Index), u.Sample
 		g.info.send(to, 1, index, u.UUID, u.Name)
 		labels := []string{index, u.UUID, u.Replica}
+		g.aside.send(to, number(u.Aside), labels...)
+		for code, n := range u.XIDs {
+			g.xids.send(to, float64(n), append(slices.Clone(labels), strconv.Itoa(code))...)
+		}
 		if s.At.IsZero() {
 			continue
 		}
@@ -74,11 +88,15 @@ func (g *gpus) sample(to chan<- prometheus.Metric, s gpu.Sample, labels []string
 			m.send(to, *m.value, labels...)
 		}
 	}
-	throttled := 0.0
-	if len(s.Throttled) > 0 {
-		throttled = 1
+	g.throttled.send(to, number(len(s.Throttled) > 0), labels...)
+}
+
+// number is 1 for yes.
+func number(yes bool) float64 {
+	if yes {
+		return 1
 	}
-	g.throttled.send(to, throttled, labels...)
+	return 0
 }
 
 var _ prometheus.Collector = (*gpus)(nil)
