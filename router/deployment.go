@@ -123,7 +123,7 @@ func (d *deployment) arrive(x *exchange) *turn {
 		body: d.router.fingerprint(x.payload.Bytes), drop: x.drop}
 	ask := placement.Turn{
 		ID: t.id, Class: string(who.Class), Parent: placement.Key(who.Parent), Root: who.Root,
-		PromptTokens: t.estimate, MaxOutput: x.scan.MaxTokens, Arrived: t.arrived,
+		PromptTokens: t.estimate, MaxOutput: x.scan.MaxTokens, Arrived: t.arrived, APIKey: x.keyID,
 	}
 	d.mu.Lock()
 	defer d.unlock()

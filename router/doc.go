@@ -4,7 +4,8 @@
 // Reader's path, in the order a request takes it:
 //
 //	router.go      Options, New, ServeHTTP, Drain, Close
-//	keys.go        who may ask at all; the rest of that is in gate/
+//	keys.go        who may ask at all, and how much at once (keys/); the
+//	               rest of that is in gate/
 //	routes.go      the closed list of methods and paths; local answers
 //	models.go      which model a name means
 //	mends.go       what is changed in a body for an engine or a client, and why
@@ -27,7 +28,8 @@
 //
 // The folders below hold what needs no connection: identity (which conversation
 // is this), placement (where does it go), dialect (what the APIs differ in),
-// gate (which requests and headers may pass), payload (a body in memory), link
+// gate (which requests and headers may pass), keys (API keys), framing and
+// secure (connections that clients may not abuse, TLS), payload (a body in memory), link
 // (connections to one process), record (what is known of a request at its end),
 // breaks (why a cached prefix stopped matching), mends (what a user may choose
 // about changed bodies), metrics, figures and window (what was done, in total

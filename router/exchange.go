@@ -10,6 +10,7 @@ import (
 	"github.com/lm-warden/warden/router/dialect"
 	"github.com/lm-warden/warden/router/gate"
 	"github.com/lm-warden/warden/router/identity"
+	"github.com/lm-warden/warden/router/keys"
 	"github.com/lm-warden/warden/router/payload"
 	"github.com/lm-warden/warden/router/placement"
 	"github.com/lm-warden/warden/router/record"
@@ -25,7 +26,8 @@ type exchange struct {
 	ctx       context.Context // ends with the client's connection or the Router
 	requestID string
 	api       dialect.API
-	keyID     string
+	keyID     string    // whose request it is, in words that may be logged
+	counted   *keys.Key // in flight for this one
 
 	payload *payload.Payload
 	body    []byte // what an engine gets: the payload, or an edited copy

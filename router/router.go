@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lm-warden/warden/router/gate"
+	"github.com/lm-warden/warden/router/keys"
 	"github.com/lm-warden/warden/router/link"
 	"github.com/lm-warden/warden/router/metrics"
 	"github.com/lm-warden/warden/router/payload"
@@ -29,8 +30,8 @@ type EngineView = placement.EngineView
 type Options struct {
 	Log *slog.Logger // default: discard
 
-	// Auth decides who may use the API; nil lets everybody.
-	Auth Authenticator
+	// Keys says who may use the API, for what and how much; nil lets everybody.
+	Keys *keys.Guard
 	// Hosts are names that may stand in the Host header, beside localhost,
 	// loopback addresses and the address a connection came in on.
 	Hosts []string
@@ -152,12 +153,11 @@ func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		x.refuse(wrongMethod(req, route))
 		return
 	}
-	if !route.open {
-		if refused := x.authenticate(); refused != nil {
-			x.refuse(*refused)
-			return
-		}
+	if refused := x.authorise(route); refused != nil {
+		x.refuse(*refused)
+		return
 	}
+	defer x.release()
 	route.serve(r, x)
 }
 

@@ -7,13 +7,15 @@ import (
 	"strings"
 
 	"github.com/lm-warden/warden/router/dialect"
+	"github.com/lm-warden/warden/router/keys"
 )
 
 // route is what one exact path does.
 type route struct {
 	methods []string
 	api     dialect.API
-	open    bool // needs no key
+	open    bool       // needs no key
+	scope   keys.Scope // any of these is enough; engines serve what needs Infer alone
 	serve   func(*Router, *exchange)
 }
 
@@ -29,7 +31,7 @@ func routeOf(req *http.Request) (route, bool) {
 	}
 	look := []string{http.MethodGet, http.MethodHead}
 	post := func(api dialect.API) (route, bool) {
-		return route{methods: []string{http.MethodPost}, api: api, serve: (*Router).serveEngine}, true
+		return route{methods: []string{http.MethodPost}, api: api, scope: keys.Infer, serve: (*Router).serveEngine}, true
 	}
 	switch req.URL.Path {
 	case "/v1/chat/completions":
@@ -47,13 +49,14 @@ func routeOf(req *http.Request) (route, bool) {
 	case "/tokenize", "/detokenize":
 		return post(dialect.Plain)
 	case "/v1/models":
-		return route{methods: look, api: shapeOf(req), serve: (*Router).serveModels}, true
+		// Clients list the models before they ask for one.
+		return route{methods: look, api: shapeOf(req), scope: keys.Infer | keys.Read, serve: (*Router).serveModels}, true
 	case "/health", "/healthz":
 		return route{methods: look, open: true, serve: (*Router).serveHealth}, true
 	case "/", "/api/hello":
 		return route{methods: look, open: true, serve: (*Router).serveHello}, true
 	case "/metrics":
-		return route{methods: look, serve: (*Router).serveMetrics}, true
+		return route{methods: look, scope: keys.Read, serve: (*Router).serveMetrics}, true
 	}
 	return route{api: shapeOf(req)}, false
 }

@@ -312,7 +312,7 @@ func TestSiblingsAreNoResends(t *testing.T) {
 // not at all.
 func TestStatePins(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		f := newFixture(t, setup{engines: 4, options: Options{Auth: NewKeys(HashKey("alpha"), HashKey("beta"))}})
+		f := newFixture(t, setup{engines: 4, options: Options{Keys: someKeys("alpha", "beta")}})
 		f.every(func(e *engine) http.HandlerFunc {
 			return func(w http.ResponseWriter, req *http.Request) {
 				answer := fmt.Sprintf(`{"id":"resp_%s","status":"completed","conversation":{"id":"conv_%s"},"output":[],"usage":{"input_tokens":10,"output_tokens":2}}`, e.id, e.id)

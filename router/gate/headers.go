@@ -10,7 +10,8 @@ import (
 
 // Forwarded are the client's headers as the engine gets them: everything but
 // what concerns one connection only, credentials, what would let a client
-// choose its own place or priority, and what warden sets itself.
+// choose its own place or priority, what warden sets itself, and names with an
+// underscore, which some readers take for a dash: X_Api_Key for X-Api-Key.
 func Forwarded(in http.Header) http.Header {
 	out := in.Clone()
 	for _, line := range in["Connection"] {
@@ -27,6 +28,11 @@ func Forwarded(in http.Header) http.Header {
 		"X-Request-Id", "X-Session-Id", "Origin",
 	} {
 		out.Del(name)
+	}
+	for name := range out {
+		if strings.Contains(name, "_") {
+			delete(out, name)
+		}
 	}
 	return out
 }

@@ -1,60 +1,46 @@
 package daemon
 
 import (
-	"bufio"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
+	"io"
 	"os"
-	"strings"
 
 	"github.com/lm-warden/warden/cmd/internal/exit"
-	"github.com/lm-warden/warden/router"
+	"github.com/lm-warden/warden/router/keys"
 )
 
-// loadKeys reads the accepted API keys: one key, or sha256:<hex> of one, a
-// line; empty lines and # comments are skipped. No file means no keys.
-func loadKeys(file string) (router.Authenticator, error) {
+// keysFix is what to do about a key file that cannot be used.
+const keysFix = "`warden keys add NAME` writes one; a line is a key or sha256:<hex>, then name=, scope=, max_in_flight=; mode 0600"
+
+// loadKeys reads the accepted API keys. No file means no keys.
+func loadKeys(file string) (*keys.Guard, error) {
 	if file == "" {
 		return nil, nil
 	}
-	bad := func(format string, args ...any) error {
-		return exit.Fail(exit.Config, fmt.Errorf("api_keys_file %s: "+format, append([]any{file}, args...)...), "one key or sha256:<hex of its SHA-256> a line, file mode 0600")
+	all, err := readKeys(file)
+	if err != nil {
+		return nil, exit.Fail(exit.Config, fmt.Errorf("api_keys_file %s: %w", file, err), keysFix)
 	}
+	return keys.NewGuard(all...), nil
+}
+
+// readKeys reads a key file that nobody else can.
+func readKeys(file string) ([]keys.Key, error) {
 	f, err := os.Open(file)
 	if err != nil {
-		return nil, exit.Fail(exit.Config, fmt.Errorf("cannot read api_keys_file: %w", err), "")
+		return nil, err
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return nil, bad("%w", err)
+		return nil, err
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
-		return nil, bad("mode %04o lets others read it", mode)
+		return nil, fmt.Errorf("mode %04o lets others read it, `chmod 600 %s`", mode, file)
 	}
-	var sums [][sha256.Size]byte
-	lines := bufio.NewScanner(f)
-	for n := 1; lines.Scan(); n++ {
-		text := strings.TrimSpace(lines.Text())
-		if text == "" || strings.HasPrefix(text, "#") {
-			continue
-		}
-		sum := router.HashKey(text)
-		if digest, ok := strings.CutPrefix(text, "sha256:"); ok {
-			raw, err := hex.DecodeString(digest)
-			if err != nil || len(raw) != sha256.Size {
-				return nil, bad("line %d: not 64 hexadecimal digits behind sha256:", n)
-			}
-			copy(sum[:], raw)
-		}
-		sums = append(sums, sum)
+	content, err := io.ReadAll(io.LimitReader(f, keys.MaxFile+1))
+	if err != nil {
+		return nil, err
 	}
-	if err := lines.Err(); err != nil {
-		return nil, bad("%w", err)
-	}
-	if len(sums) == 0 {
-		return nil, bad("holds no key, so nobody could use the API")
-	}
-	return router.NewKeys(sums...), nil
+	return keys.Parse(content)
 }

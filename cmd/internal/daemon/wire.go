@@ -23,13 +23,13 @@ import (
 
 // newRouter makes the data path of the planned models.
 func (d *Daemon) newRouter() (*router.Router, error) {
-	auth, err := loadKeys(d.cfg.APIKeysFile)
+	guard, err := loadKeys(d.cfg.APIKeysFile)
 	if err != nil {
 		return nil, err
 	}
 	d.metrics = d.newMetrics()
 	rt := router.New(router.Options{
-		Log: d.log, Auth: auth, Hosts: d.cfg.AllowedHosts, Origins: d.cfg.AllowedOrigins,
+		Log: d.log, Keys: guard, Hosts: d.cfg.AllowedHosts, Origins: d.cfg.AllowedOrigins,
 		StrictModels: d.cfg.StrictModelNames, SessionHeaders: d.cfg.SessionHeaders,
 		Metrics: d.metrics,
 		OnFailure: func(id router.ReplicaID, generation uint64, err error) {
