@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -95,4 +97,14 @@ func (h Home) WardenDown(program string) error {
 		down.Stop(0)
 		return errors.New("`warden down` does not end: engines may still run")
 	}
+}
+
+// WardenVersion is what the program says; "" when it says nothing.
+func WardenVersion(ctx context.Context, program string) string {
+	text, err := exec.CommandContext(ctx, program, "version").Output()
+	if err != nil {
+		return ""
+	}
+	line, _, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
+	return line
 }

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os/exec"
-	"strings"
+
+	"github.com/lm-warden/warden/cmd/internal/proxies"
 )
 
 // half are the cores that one of the two engines has for itself.
@@ -16,9 +16,7 @@ func (b *bed) half() []int { return b.machine.Cores[:max(1, len(b.machine.Cores)
 func (b *bed) versions(ctx context.Context) map[string]string {
 	out := b.home.Versions(ctx, "haproxy", "vllm-router", "smg")
 	out["vllm"] = b.install.Version
-	if text, err := exec.CommandContext(ctx, b.Warden, "version").Output(); err == nil {
-		out["warden"], _, _ = strings.Cut(strings.TrimSpace(string(text)), "\n")
-	}
+	out["warden"] = proxies.WardenVersion(ctx, b.Warden)
 	return out
 }
 
