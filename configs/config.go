@@ -46,9 +46,17 @@ type Config struct {
 	Listen string `mapstructure:"listen"`
 	// Insecure allows a non-loopback Listen without API keys.
 	Insecure bool `mapstructure:"insecure"`
-	// APIKeysFile names a file (mode 0600) with one API key, or one
-	// "sha256:<hex>" of a key, per line. Empty: no keys are asked for.
+	// APIKeysFile names a file (mode 0600) of accepted API keys; `warden keys`
+	// writes it. A line is a key or "sha256:<hex>" of one, then any of
+	// name=NAME, scope=infer,read,admin and max_in_flight=N. A changed file
+	// counts within seconds. Empty: no keys are asked for.
 	APIKeysFile string `mapstructure:"api_keys_file"`
+	// TLSCert names a PEM file of the certificate chain that the API is served
+	// with, TLSKey that of its private key. Renewed files count within seconds.
+	// Empty: the API is served without TLS.
+	TLSCert string `mapstructure:"tls_cert"`
+	// TLSKey belongs to TLSCert; others may not read it.
+	TLSKey string `mapstructure:"tls_key"`
 	// AllowedHosts are further Host header values that are answered, besides
 	// loopback names and the listening address.
 	AllowedHosts []string `mapstructure:"allowed_hosts"`

@@ -50,13 +50,24 @@ func (c Config) validateListen() error {
 	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
 		return fmt.Errorf("listen %q: port %q is not a number from 0 to 65535", c.Listen, port)
 	}
+	if (c.TLSCert == "") != (c.TLSKey == "") {
+		return errors.New("tls_cert and tls_key: one is of no use without the other")
+	}
 	if c.APIKeysFile == "" && !c.Insecure && !IsLoopback(host) {
 		return &FixableError{
 			What: fmt.Sprintf("listen %s is reachable from other machines and no API keys are set", c.Listen),
-			Fix:  "`--api-keys-file FILE` (one key a line), `--listen 127.0.0.1:8000`, or `--insecure` if that is wanted",
+			Fix:  "`--api-keys-file FILE` (`warden keys add NAME` writes it), `--listen 127.0.0.1:8000`, or `--insecure` if that is wanted",
 		}
 	}
 	return nil
+}
+
+// URL is where clients reach a listener at an address.
+func (c Config) URL(address string) string {
+	if c.TLSCert != "" {
+		return "https://" + address
+	}
+	return "http://" + address
 }
 
 // FixableError is a configuration that cannot work and the way out.
