@@ -57,6 +57,7 @@ func (x *exchange) outgoing(ctx context.Context, p place) *http.Request {
 	if !x.turn.key.IsZero() {
 		req.Header.Set("X-Session-Id", x.turn.key.String())
 	}
+	x.prioritise(req.Header, p)
 	return req.WithContext(ctx)
 }
 

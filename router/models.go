@@ -32,6 +32,9 @@ type Model struct {
 	// ExactUsage passes token counts on to Anthropic clients as an engine states
 	// them: see dialect.MendUsage. With ExactStreams those of streams are anyhow.
 	ExactUsage bool
+	// EnginePriority sends each turn with the priority of what it costs: its
+	// engines were started with --scheduling-policy priority.
+	EnginePriority bool
 	// SystemTurns says what becomes of system messages inside a history.
 	SystemTurns mends.SystemTurns
 }

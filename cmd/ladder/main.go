@@ -25,6 +25,7 @@ func run(args []string, out io.Writer) error {
 	short := flags.Bool("short", false, "6 minutes a cell instead of 20")
 	seed := flags.Uint64("seed", 1, "seed of the conversations")
 	only := flags.String("only", "", "play rungs whose group or name contains this")
+	settings := flags.Bool("settings", false, "vary the engines' settings instead of the load")
 	dir := flags.String("out", ".", "folder for ladder.md and ladder.json")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -33,7 +34,11 @@ func run(args []string, out io.Writer) error {
 	if *short {
 		times = ladder.Short()
 	}
-	rungs, err := ladder.Rungs(times, *seed)
+	play := ladder.Rungs
+	if *settings {
+		play = ladder.SettingRungs
+	}
+	rungs, err := play(times, *seed)
 	if err != nil {
 		return err
 	}

@@ -20,8 +20,8 @@ type Dispatch struct {
 	// Waited is the time spent in the queue.
 	Waited time.Duration
 	// ExpectedCached is how many prompt tokens we believe that replica has
-	// cached.
-	ExpectedCached int
+	// cached, ExpectedUncached how many it will have to compute.
+	ExpectedCached, ExpectedUncached int
 }
 
 // Queue tells that a turn waits. Position counts from 1 and is that of the

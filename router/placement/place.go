@@ -196,7 +196,7 @@ func (p *Placer) dispatch(t *turn, c choice, now time.Time) {
 	p.admission.dispatched(p, t, now)
 	d := Dispatch{
 		TurnID: t.ID, Replica: r.ID, Generation: r.Generation, Reason: c.reason,
-		Rehomed: rehomed, Waited: waited, ExpectedCached: t.cached,
+		Rehomed: rehomed, Waited: waited, ExpectedCached: t.cached, ExpectedUncached: max(t.prompt-t.cached, 0),
 	}
 	if s != nil && s.home != nil {
 		d.Home = s.home.ID

@@ -16,5 +16,6 @@
 //	sim.go        the event loop between clients, policy and engines
 //	measure.go    from turns to figures, and the check by Little's law
 //	cells.go      the fleets and loads that are compared
+//	settings.go   the engines' own settings, varied one at a time
 //	report.go     tables and JSON
 package ladder

@@ -43,7 +43,7 @@ func (e *engine) submit(r *request) {
 		if e.requests[id] != r {
 			return
 		}
-		err := e.core.Add(core.Request{ID: id, Prompt: r.prompt, Answer: r.answer}, e.sim.now)
+		err := e.core.Add(core.Request{ID: id, Prompt: r.prompt, Answer: r.answer, Priority: r.priority}, e.sim.now)
 		if err != nil {
 			e.sim.fail(err)
 			return

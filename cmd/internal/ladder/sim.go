@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lm-warden/warden/router"
 	"github.com/lm-warden/warden/router/placement"
 	"github.com/lm-warden/warden/supervisor/simengine/core"
 )
@@ -50,6 +51,7 @@ type request struct {
 	reason     placement.Reason
 	rehomed    bool
 	prefill    core.Prefill
+	priority   int // inside engines that order by it
 }
 
 type sim struct {
@@ -178,6 +180,7 @@ func (s *sim) dispatch(d placement.Dispatch) {
 		return
 	}
 	r.engine, r.dispatched, r.reason, r.rehomed = e, s.now, d.Reason, d.Rehomed
+	r.priority = router.EnginePriority(d.ExpectedUncached)
 	e.submit(r)
 }
 
