@@ -124,7 +124,7 @@ func (d *Daemon) prepare(runtime string, passed net.Listener) (err error) {
 	d.cfg.Listen = d.api.Addr().String() // port 0 became a real one
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	if d.gpus, err = watchGPUs(ctx, d.cfg, d.log); err != nil {
+	if d.gpus, err = watchGPUs(ctx, d.cfg, d.bus, d.log); err != nil {
 		return err
 	}
 	if d.models, err = plan.Models(d.cfg, d.gpus.inventory, runtime); err != nil {
@@ -141,6 +141,7 @@ func (d *Daemon) assemble(runtime string) (err error) {
 		return err
 	}
 	d.gpus.simulateLoad(d.sup.Snapshot)
+	d.gpus.connect(d.sup, d.bus)
 	return nil
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/lm-warden/warden/configs"
 	"github.com/lm-warden/warden/gpu"
 	"github.com/lm-warden/warden/supervisor"
+	"github.com/lm-warden/warden/supervisor/control"
 	"github.com/lm-warden/warden/supervisor/events"
 )
 
@@ -24,6 +25,9 @@ type gpuWatch struct {
 	source    gpu.Source // nil on machines that serve on CPUs
 	fake      *gpu.Fake  // the source when it is simulated
 	inventory gpu.Inventory
+	events    <-chan gpu.XID // nil = the source has none
+	hold      *startHold     // nil = starts need no driver
+	faults    *gpuFaults     // set before run
 	log       *slog.Logger
 
 	mu      sync.Mutex
@@ -32,7 +36,7 @@ type gpuWatch struct {
 }
 
 // watchGPUs detects the GPUs that this configuration needs.
-func watchGPUs(ctx context.Context, cfg configs.Config, log *slog.Logger) (*gpuWatch, error) {
+func watchGPUs(ctx context.Context, cfg configs.Config, bus *events.Bus, log *slog.Logger) (*gpuWatch, error) {
 	w := &gpuWatch{log: log, samples: map[string]gpu.Sample{}}
 	switch cfg.Engine.Device {
 	case configs.DeviceCPU:
@@ -42,7 +46,11 @@ func watchGPUs(ctx context.Context, cfg configs.Config, log *slog.Logger) (*gpuW
 		w.fake = gpu.NewFake(simulatedGPUs(cfg))
 		w.source = w.fake
 	default:
-		w.source = gpu.NewChild(gpu.ChildOptions{Argv: self.Argv(self.NVML)})
+		child := gpu.NewChild(gpu.ChildOptions{Argv: self.Argv(self.NVML)})
+		w.source, w.events = child, child.Events()
+		w.hold = newStartHold(func(ctx context.Context) error {
+			return gpu.Probe(ctx, gpu.ChildOptions{Argv: self.Argv(self.NVML), StartBudget: probeBudget, DetectBudget: probeBudget})
+		}, func(began bool, h control.Hold) { w.tellHold(bus, began, h) })
 	}
 	inv, err := w.source.Detect(ctx)
 	if err != nil {
@@ -51,6 +59,44 @@ func watchGPUs(ctx context.Context, cfg configs.Config, log *slog.Logger) (*gpuW
 	}
 	w.inventory = inv
 	return w, nil
+}
+
+// probeBudget bounds each step of a probe. The GPUs are open already, so a
+// healthy driver takes a tenth of a second.
+const probeBudget = 10 * time.Second
+
+// connect says who sets GPUs aside. What is broken already is set aside now.
+func (w *gpuWatch) connect(sup *supervisor.Supervisor, bus *events.Bus) {
+	w.faults = &gpuFaults{devices: w.inventory.Devices, setAside: sup.SetAside, publish: bus.Publish, log: w.log}
+	w.faults.onDevices(time.Now())
+}
+
+func (w *gpuWatch) tellHold(bus *events.Bus, began bool, h control.Hold) {
+	if began {
+		w.log.Error("no engine can start, those that run go on", "reason", h.Cause)
+		bus.Publish(events.Event{Kind: events.KindGPU, Text: "starts are held: " + h.Cause + ": " + h.Fix,
+			Fields: map[string]string{"cause": h.Cause, "fix": h.Fix}})
+		return
+	}
+	held := time.Since(h.Since).Round(time.Second)
+	w.log.Info("engines can start again", "held", held)
+	bus.Publish(events.Event{Kind: events.KindGPU, Text: fmt.Sprintf("engines can start again, after %s", held)})
+}
+
+// held says why no engine can start, nil when one can.
+func (w *gpuWatch) held() *control.Hold {
+	if w.hold == nil {
+		return nil
+	}
+	return w.hold.latest()
+}
+
+// mayStart answers supervisor.Options.Hold.
+func (w *gpuWatch) mayStart(ctx context.Context, uuids []string) (why string) {
+	if w.hold == nil {
+		return ""
+	}
+	return w.hold.why(ctx, uuids)
 }
 
 // simulatedGPUs is how many GPUs a simulation needs: all that its models ask
@@ -94,14 +140,26 @@ func (w *gpuWatch) run(ctx context.Context, bus *events.Bus) {
 	if w.source == nil {
 		return
 	}
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	if w.hold != nil {
+		beside.Go(func() { w.hold.watch(ctx) })
+	}
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
+	w.sample(ctx, bus)
 	for {
-		w.sample(ctx, bus)
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+			w.sample(ctx, bus)
+		case x, more := <-w.events:
+			if more {
+				w.faults.onXID(x)
+			} else {
+				w.events = nil
+			}
 		}
 	}
 }
@@ -111,6 +169,18 @@ func (w *gpuWatch) sample(ctx context.Context, bus *events.Bus) {
 	if ctx.Err() != nil {
 		return
 	}
+	now := time.Now()
+	if err == nil {
+		samples = gpu.WithMissing(samples, w.inventory.Devices, now)
+	} else {
+		samples = gpu.AllLost(err, w.inventory.Devices, now)
+	}
+	w.faults.onSamples(samples)
+	w.keep(samples, err, bus)
+}
+
+// keep remembers a look, and tells when looks begin or cease to fail.
+func (w *gpuWatch) keep(samples []gpu.Sample, err error, bus *events.Bus) {
 	note := ""
 	if err != nil {
 		what, fix := gpu.Describe(err)
@@ -126,6 +196,9 @@ func (w *gpuWatch) sample(ctx context.Context, bus *events.Bus) {
 		if note != "" {
 			bus.Publish(events.Event{Kind: events.KindGPU, Text: "GPU data lost: " + note})
 			w.log.Warn("GPU data lost", "err", err)
+			if w.hold != nil {
+				w.hold.hurry()
+			}
 		} else {
 			bus.Publish(events.Event{Kind: events.KindGPU, Text: "GPU data is back"})
 		}

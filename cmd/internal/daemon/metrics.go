@@ -12,6 +12,7 @@ func (d *Daemon) newMetrics() *metrics.Exporter {
 		Version: d.opts.Version, Revision: d.opts.Revision, Log: d.log,
 		Replicas:      func() []supervisor.Replica { return d.sup.Snapshot() },
 		GPUs:          d.measuredGPUs,
+		StartsHeld:    func() bool { return d.gpus.held() != nil },
 		EventsDropped: d.bus.Dropped,
 	})
 }
@@ -19,9 +20,12 @@ func (d *Daemon) newMetrics() *metrics.Exporter {
 func (d *Daemon) measuredGPUs() []metrics.GPU {
 	samples, _ := d.gpus.latest()
 	replicas := d.sup.Snapshot()
+	asides := d.sup.Asides()
 	var out []metrics.GPU
 	for _, device := range d.gpus.inventory.Devices {
-		out = append(out, metrics.GPU{Device: device, Replica: ownerOf(device, replicas), Sample: samples[device.UUID]})
+		_, aside := asides[device.UUID]
+		out = append(out, metrics.GPU{Device: device, Replica: ownerOf(device, replicas), Sample: samples[device.UUID],
+			XIDs: d.gpus.faults.counted(device.UUID), Aside: aside})
 	}
 	return out
 }

@@ -195,7 +195,11 @@ func (d *Daemon) Replica(_ context.Context, id string, action control.ReplicaAct
 	if err != nil {
 		var refused *control.Error
 		if !errors.As(err, &refused) {
-			err = &control.Error{Code: control.CodeWrongState, Message: err.Error(), Hint: wayTo(action, id)}
+			hint := wayTo(action, id)
+			if errors.Is(err, supervisor.ErrHeld) {
+				hint = "`warden status` tells when engines can start again"
+			}
+			err = &control.Error{Code: control.CodeWrongState, Message: err.Error(), Hint: hint}
 		}
 		return control.Accepted{}, err
 	}

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/lm-warden/warden/cmd/internal/paths"
@@ -24,7 +25,7 @@ func (d *Daemon) Status() control.Status {
 	samples, gpuNote := d.gpus.latest()
 	s := control.Status{
 		Schema: control.Schema, Version: d.opts.Version, PID: pid, StartedAt: d.started, Now: now,
-		Listen: "http://" + d.cfg.Listen, State: d.state(replicas), GPUNote: gpuNote, LogDir: paths.StateDir(d.cfg.Name),
+		Listen: "http://" + d.cfg.Listen, State: d.state(replicas), GPUNote: gpuNote, Hold: d.gpus.held(), LogDir: paths.StateDir(d.cfg.Name),
 		Models: []control.Model{}, Replicas: []control.Replica{}, GPUs: []control.GPU{},
 	}
 	for i, m := range d.models {
@@ -34,8 +35,14 @@ func (d *Daemon) Status() control.Status {
 	for _, r := range replicas {
 		s.Replicas = append(s.Replicas, d.replicaStatus(r, routed, now))
 	}
+	asides := d.sup.Asides()
 	for _, device := range d.gpus.inventory.Devices {
-		s.GPUs = append(s.GPUs, gpuStatus(device, samples, replicas, now))
+		one := gpuStatus(device, samples, replicas, now)
+		one.XIDs = xidStatus(d.gpus.faults.counted(device.UUID))
+		if a, aside := asides[device.UUID]; aside {
+			one.Aside = &control.Aside{Cause: a.Cause, Fix: a.Fix, Since: a.At}
+		}
+		s.GPUs = append(s.GPUs, one)
 	}
 	s.Totals = d.totals(s, routed)
 	return s
@@ -200,10 +207,21 @@ func gpuStatus(device gpu.Device, samples map[string]gpu.Sample, replicas []supe
 		return out
 	}
 	age := now.Sub(s.At).Seconds()
-	out.SampleAgeSeconds, out.UnavailableReason = &age, s.Err
+	out.SampleAgeSeconds, out.UnavailableReason, out.UnavailableFix = &age, s.Err, s.Fix
 	out.Utilization, out.PowerWatts, out.TemperatureC, out.Throttled = s.Utilization, s.PowerWatts, s.TemperatureC, s.Throttled
 	if s.MemoryTotal > 0 {
 		out.MemoryUsedBytes, out.MemoryTotalBytes = &s.MemoryUsed, &s.MemoryTotal
+	}
+	return out
+}
+
+func xidStatus(counts map[int]uint64) map[string]uint64 {
+	if len(counts) == 0 {
+		return nil
+	}
+	out := make(map[string]uint64, len(counts))
+	for code, n := range counts {
+		out[strconv.Itoa(code)] = n
 	}
 	return out
 }

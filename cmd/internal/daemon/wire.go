@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"log/slog"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"github.com/lm-warden/warden/router/placement"
 	"github.com/lm-warden/warden/supervisor"
 	"github.com/lm-warden/warden/supervisor/events"
+	"github.com/lm-warden/warden/supervisor/shim/proc"
 )
 
 // This file connects the parts, which do not know each other: what the
@@ -85,9 +87,19 @@ func (d *Daemon) newSupervisor(runtime string) (*supervisor.Supervisor, error) {
 			held, last := d.router.Work(router.ReplicaID(id))
 			return supervisor.Work{Held: held, LastByte: last}
 		},
-		GPUFree: d.gpus.free, Changed: d.facts.changed, Scraped: d.metrics.Keep, ParallelStart: d.cfg.Engine.ParallelStart,
+		GPUFree: d.gpus.free, Hold: d.gpus.mayStart, BootID: bootID(d.log),
+		Changed: d.facts.changed, Scraped: d.metrics.Keep, ParallelStart: d.cfg.Engine.ParallelStart,
 		Timing: supervisor.Timing{StartSilence: d.cfg.Engine.StartTimeout},
 	})
+}
+
+// bootID is "" where the kernel does not tell it.
+func bootID(log *slog.Logger) string {
+	id, err := proc.BootID()
+	if err != nil {
+		log.Warn("GPUs set aside stay so after a reboot", "err", err)
+	}
+	return id
 }
 
 // warnOfEngines tells what a person should know of the vLLM that was found.
