@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
-	"slices"
 	"strings"
 	"time"
 
@@ -37,7 +35,7 @@ func (a *app) alreadyRunning(ctx context.Context, c *control.Client, cfg configs
 		served = append(served, m.Alias)
 	}
 	text := fmt.Sprintf("already running (pid %d, up %s, serving %s)", status.PID, words.Short(time.Since(status.StartedAt)), strings.Join(served, ", "))
-	if keys := differing(cfg, running); len(keys) > 0 {
+	if keys := daemon.Differing(cfg, running); len(keys) > 0 {
 		return exit.Fail(exit.Failed, fmt.Errorf("%s with other settings: %s", text, strings.Join(keys, ", ")),
 			"`warden down` first, or give this one another --name and --listen")
 	}
@@ -46,26 +44,4 @@ func (a *app) alreadyRunning(ctx context.Context, c *control.Client, cfg configs
 		return nil
 	}
 	return exit.Fail(exit.Failed, errors.New(text), "`warden top` to watch it, `warden down` to stop it")
-}
-
-// differing lists the keys of cfg that a running warden has other values for.
-// Those that it does not know, being older, do not count.
-func differing(cfg configs.Config, running map[string]json.RawMessage) []string {
-	var keys []string
-	for key, value := range daemon.Settings(cfg) {
-		now, ok := running[key]
-		mine, err := json.Marshal(value)
-		if !ok || err != nil || string(mine) == string(now) || key == "listen" && anyPort(cfg.Listen) {
-			continue
-		}
-		keys = append(keys, dotted(key))
-	}
-	slices.Sort(keys)
-	return keys
-}
-
-// anyPort says that the address leaves the port to the system.
-func anyPort(address string) bool {
-	_, port, err := net.SplitHostPort(address)
-	return err == nil && port == "0"
 }

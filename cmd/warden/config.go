@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -45,9 +44,6 @@ func (a *app) configCommand() *cobra.Command {
 	return cmd
 }
 
-// dotted is a key the way people write it: engine.vllm.
-func dotted(key string) string { return strings.ReplaceAll(key, configs.Separator, ".") }
-
 // valueText is one value on one line: "-" when empty, lists as they may stand
 // in the file.
 func valueText(v any) (string, error) {
@@ -78,7 +74,7 @@ func (a *app) configShow() *cobra.Command {
 		if *asJSON {
 			rows := map[string]any{}
 			for _, v := range daemon.WithoutSecrets(loaded.Config).Values() {
-				rows[dotted(v.Key)] = map[string]any{"value": configs.Plain(v.Value), "origin": loaded.Origin[v.Key]}
+				rows[configs.Dotted(v.Key)] = map[string]any{"value": configs.Plain(v.Value), "origin": loaded.Origin[v.Key]}
 			}
 			return a.printJSON(rows)
 		}
@@ -91,7 +87,7 @@ func (a *app) configShow() *cobra.Command {
 			if *origin {
 				text = loaded.Origin[v.Key] + "\t" + text
 			}
-			fmt.Fprintf(tw, "%s\t%s\n", dotted(v.Key), text)
+			fmt.Fprintf(tw, "%s\t%s\n", configs.Dotted(v.Key), text)
 		}
 		return tw.Flush()
 	}

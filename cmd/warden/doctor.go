@@ -1,26 +1,14 @@
 package main
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"net"
-	"os"
-	"path/filepath"
 	"reflect"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lm-warden/warden/cmd/internal/doctor"
 	"github.com/lm-warden/warden/cmd/internal/exit"
-	"github.com/lm-warden/warden/cmd/internal/paths"
 	"github.com/lm-warden/warden/cmd/internal/plan"
 	"github.com/lm-warden/warden/configs"
-	"github.com/lm-warden/warden/gpu"
-	"github.com/lm-warden/warden/supervisor/control"
-	"github.com/lm-warden/warden/supervisor/vllm"
 )
 
 func (a *app) doctorCommand() *cobra.Command {
@@ -41,7 +29,8 @@ The exit code is 5 when a check fails.`,
 		if *device != "" {
 			f.forConfig["engine::device"] = *device
 		}
-		findings := doctor.Examine(a.facts(cmd.Context(), &f))
+		cfg, models, config := a.configFacts(&f)
+		findings := doctor.Examine(doctor.Look(cmd.Context(), cfg, models, config))
 		failed := doctor.Failed(findings)
 		var err error
 		if *asJSON {
@@ -55,48 +44,6 @@ The exit code is 5 when a check fails.`,
 		return err
 	}
 	return cmd
-}
-
-// facts looks at everything that the checks ask about. What one look cannot see
-// does not hinder the others.
-func (a *app) facts(ctx context.Context, f *upFlags) doctor.Facts {
-	cfg, models, config := a.configFacts(f)
-	runtime := paths.RuntimeDir(cfg.Name)
-	facts := doctor.Facts{
-		Config: config, Shm: doctor.LookAtShm("/dev/shm"),
-		OpenFiles: doctor.LookAtOpenFiles(), Memory: doctor.LookAtMemory("/"),
-		Dirs: dirFacts(cfg.Name), Socket: doctor.Socket{Path: filepath.Join(runtime, paths.LongestSocket), Max: paths.MaxSocketPath},
-		Container: doctor.LookAtContainer("/", os.LookupEnv),
-	}
-	dialCtx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	if client, err := control.Dial(dialCtx, paths.ControlSocket(cfg.Name)); err == nil {
-		if v, err := client.Version(dialCtx); err == nil {
-			facts.Daemon = doctor.Daemon{PID: v.PID, Version: v.Version}
-		}
-		client.Close()
-	}
-	left := plan.LeftEngines(runtime)
-	for _, s := range left {
-		facts.Left = append(facts.Left, doctor.Left{Replica: s.Replica, Model: s.Model, PID: s.PID})
-	}
-	for _, m := range models {
-		facts.Models = append(facts.Models, modelFacts(m, configs.Merge(configs.Builtin(), cfg.Catalogue)))
-	}
-	if _, port, err := net.SplitHostPort(cfg.Listen); err == nil && port != "0" {
-		facts.Port = doctor.LookAtPort(cfg.Listen)
-	}
-	if cfg.Engine.Device == configs.DeviceCUDA {
-		facts.GPU.Inventory, facts.GPU.Err = a.detect(ctx)
-		facts.GPU.Inventory = plan.WithoutOwn(facts.GPU.Inventory, left)
-		if facts.GPU.Err == nil {
-			facts.GPU.PlanFix, facts.GPU.PlanErr = planFacts(cfg, models, facts.GPU.Inventory)
-		}
-	}
-	if cfg.Engine.Device != configs.DeviceSimulated {
-		facts.VLLM = vllmFacts(cfg)
-	}
-	return facts
 }
 
 // configFacts reads the configuration. Where it is invalid, the rest of the
@@ -136,58 +83,4 @@ func (a *app) configFacts(f *upFlags) (configs.Config, []plan.Model, doctor.Conf
 		models = append(models, plan.Model{Model: filled})
 	}
 	return cfg, models, facts
-}
-
-func modelFacts(m plan.Model, catalogue []configs.Entry) doctor.Model {
-	facts := doctor.Model{
-		Alias: m.Alias, TP: m.TP, BuiltIn: m.Alias == configs.Tiny,
-		Weights: vllm.FindWeights(m.Repo, m.Args, append(os.Environ(), m.Env...)),
-	}
-	if entry, err := configs.Lookup(catalogue, m.Alias); err == nil && entry.Repo == m.Repo {
-		facts.Bytes = uint64(entry.WeightsGB * 1e9)
-	}
-	facts.Free, facts.FreeErr = doctor.RoomIn(facts.Weights.Dir)
-	return facts
-}
-
-// planFacts says why the wanted replicas, or a single one where none are
-// configured, have no place on these GPUs.
-func planFacts(cfg configs.Config, models []plan.Model, inv gpu.Inventory) (fix string, err error) {
-	if len(models) > 0 {
-		_, err = plan.Places(cfg, models, inv)
-		return exit.HintOf(err), err
-	}
-	if _, err = gpu.Plan(inv, gpu.PlanRequest{}); err != nil {
-		what, fix := gpu.Describe(err)
-		return fix, errors.New(what)
-	}
-	return "", nil
-}
-
-func vllmFacts(cfg configs.Config) doctor.VLLM {
-	_, install, err := plan.EngineFor(cfg)
-	facts := doctor.VLLM{Install: install, Err: err, Fix: "name another one: `--vllm /path/to/vllm`, or let warden install it: `warden setup`"}
-	var missing *vllm.NotFoundError
-	if errors.As(err, &missing) {
-		facts.Err = errors.New("none found")
-		if len(missing.Refused) > 0 {
-			facts.Err = fmt.Errorf("none that can be used: %s", strings.Join(missing.Refused, "; "))
-		}
-		facts.Fix = missing.Fix()
-	}
-	return facts
-}
-
-// dirFacts looks at the directories that a start writes to.
-func dirFacts(name string) []doctor.Dir {
-	runtime := doctor.Dir{Role: "runtime dir", Path: paths.RuntimeDir(name), Fix: "set XDG_RUNTIME_DIR to a directory you can write"}
-	runtime.Err = doctor.Writable(runtime.Path)
-	for _, dir := range []string{filepath.Dir(runtime.Path), runtime.Path} {
-		if _, err := paths.OwnDir(dir); err != nil && !errors.Is(err, os.ErrNotExist) {
-			runtime.Err, runtime.Fix = err, exit.HintOf(err)
-		}
-	}
-	state := doctor.Dir{Role: "state dir", Path: paths.StateDir(name), Fix: "set XDG_STATE_HOME to a directory you can write"}
-	state.Err = doctor.Writable(state.Path)
-	return []doctor.Dir{runtime, state}
 }

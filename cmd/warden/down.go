@@ -7,12 +7,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lm-warden/warden/cmd/internal/exit"
 	"github.com/lm-warden/warden/cmd/internal/paths"
+	"github.com/lm-warden/warden/cmd/internal/remote"
 	"github.com/lm-warden/warden/supervisor"
 	"github.com/lm-warden/warden/supervisor/control"
 	"github.com/lm-warden/warden/supervisor/events"
@@ -78,7 +78,7 @@ func (a *app) shutDownAndWait(ctx context.Context, c *control.Client, req contro
 			return err
 		}
 	}
-	if err := a.waitGone(ctx, c.Socket()); err != nil {
+	if err := remote.AwaitEnd(ctx, c.Socket()); err != nil {
 		return err
 	}
 	if len(running) > 0 { // the stream ended before it told, or warden died in the middle of it
@@ -112,24 +112,6 @@ func (a *app) tellStop(e events.Event) {
 		fmt.Fprintf(a.out, "%s: stopped, %s\n", e.Replica, e.Text)
 	case control.DaemonStopping:
 		fmt.Fprintln(a.out, e.Text)
-	}
-}
-
-// waitGone returns when nobody answers on the socket any more.
-func (a *app) waitGone(ctx context.Context, socket string) error {
-	for {
-		c, err := control.Dial(ctx, socket)
-		if errors.Is(err, control.ErrNoDaemon) {
-			return nil
-		}
-		if err == nil {
-			c.Close()
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(100 * time.Millisecond):
-		}
 	}
 }
 

@@ -7,15 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lm-warden/warden/cmd/internal/exit"
+	"github.com/lm-warden/warden/cmd/internal/manual"
 )
-
-func exitCodesText() string {
-	text := "Exit codes of every command:\n\n"
-	for _, m := range exit.Meanings() {
-		text += fmt.Sprintf("  %-4d %s\n", m.Code, m.Text)
-	}
-	return text
-}
 
 // wrongUse is a usage error: its command's usage is printed with it.
 type wrongUse struct {
@@ -48,13 +41,13 @@ func (a *app) report(err error) int {
 	}
 	var use *wrongUse
 	if errors.As(err, &use) {
-		_ = writeUsage(a.err, use.cmd)
+		_ = manual.WriteUsage(a.err, use.cmd)
 	}
 	return code
 }
 
 func exitCodesTopic() *cobra.Command {
 	return &cobra.Command{
-		Use: "exit-codes", Short: "What the exit codes mean", Long: exitCodesText(),
+		Use: "exit-codes", Short: "What the exit codes mean", Long: manual.ExitCodes(),
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lm-warden/warden/cmd/internal/exit"
+	"github.com/lm-warden/warden/cmd/internal/remote"
 	"github.com/lm-warden/warden/gpu/gputest"
 	"github.com/lm-warden/warden/supervisor/control"
 )
@@ -63,7 +64,7 @@ func TestFigureRestartWaitsForMemory(t *testing.T) {
 	box := newGPUBox(t, 1, gputest.Build(t))
 	w := box.launch(t)
 	log := w.watchEvents()
-	before, _ := findReplica(w.waitFor(allReady), "r0")
+	before, _ := remote.FindReplica(w.waitFor(allReady), "r0")
 	const held = 2 * time.Second
 	box.set(fmt.Sprintf("proc 0 %d 14000", os.Getpid())) // a driver that is slow to give memory back
 	killed := kill(t, before.PID)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lm-warden/warden/cmd/internal/remote"
 	"github.com/lm-warden/warden/supervisor/control"
 	"github.com/lm-warden/warden/supervisor/events"
 )
@@ -30,8 +31,8 @@ func kill(t *testing.T, pid int) time.Time {
 // readyAgain waits until a replica runs in a newer generation.
 func (w *running) readyAgain(before control.Replica) control.Replica {
 	w.t.Helper()
-	r, _ := findReplica(w.waitFor(func(s control.Status) bool {
-		r, _ := findReplica(s, before.ID)
+	r, _ := remote.FindReplica(w.waitFor(func(s control.Status) bool {
+		r, _ := remote.FindReplica(s, before.ID)
 		return r.State == control.StateReady && r.Generation > before.Generation
 	}), before.ID)
 	return r
@@ -72,7 +73,7 @@ func killUnderStreams(t *testing.T, c *client, round int) error {
 		bar   = 150 * time.Millisecond // p99, from the kill to a survivor's first byte
 	)
 	victim := fmt.Sprintf("r%d", round%4)
-	before, _ := findReplica(c.waitFor(allReady), victim)
+	before, _ := remote.FindReplica(c.waitFor(allReady), victim)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var begun, ended atomic.Int32
@@ -167,7 +168,7 @@ func TestFigureDeathIsNoticed(t *testing.T) {
 	const bar = 20 * time.Millisecond
 	for range rounds(4) {
 		timely(t, func() error {
-			before, _ := findReplica(w.waitFor(allReady), "r1")
+			before, _ := remote.FindReplica(w.waitFor(allReady), "r1")
 			killed := kill(t, before.PID)
 			w.readyAgain(before)
 			e, ok := log.find(killed, leaves("r1", control.StateReady))
@@ -201,7 +202,7 @@ func TestFigureRestart(t *testing.T) {
 		return served
 	}
 	first := homes("first")
-	victim, _ := findReplica(w.waitFor(allReady), "r2")
+	victim, _ := remote.FindReplica(w.waitFor(allReady), "r2")
 	killed := kill(t, victim.PID)
 	second := homes("second")
 	least, most := sessions, 0
@@ -243,8 +244,8 @@ func TestFigureCrashLoop(t *testing.T) {
 	starts := 0
 	began := time.Now()
 	for generation := uint64(0); ; starts++ {
-		r, _ := findReplica(w.waitFor(func(s control.Status) bool {
-			r, _ := findReplica(s, "r3")
+		r, _ := remote.FindReplica(w.waitFor(func(s control.Status) bool {
+			r, _ := remote.FindReplica(s, "r3")
 			return r.State == control.StateParked || r.PID != 0 && r.Generation > generation
 		}), "r3")
 		if r.State == control.StateParked {
@@ -279,7 +280,7 @@ func TestFigureCrashLoop(t *testing.T) {
 
 	home := newHome(t)
 	w = launch(t, home, "--demo", "--demo-sessions", "0", "--listen", "127.0.0.1:0", "--dp", "1", "--", "--max-model-len", "9000000")
-	r, _ := findReplica(w.waitFor(func(s control.Status) bool { return s.Count(control.StateParked) == 1 }), "r0")
+	r, _ := remote.FindReplica(w.waitFor(func(s control.Status) bool { return s.Count(control.StateParked) == 1 }), "r0")
 	t.Logf("permanent cause: %s", r.Note)
 	if r.Generation > 2 || r.Diagnosis == nil || !strings.Contains(r.Diagnosis.Cause+r.Diagnosis.Line, "9000000") {
 		t.Errorf("parked in generation %d: %+v", r.Generation, r.Diagnosis)

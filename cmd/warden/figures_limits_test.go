@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/lm-warden/warden/cmd/internal/remote"
 	"github.com/lm-warden/warden/supervisor/control"
 )
 
@@ -148,7 +149,7 @@ func checkServesWithoutState(t *testing.T, w *running) {
 			t.Errorf("request %d: %d %v %s", i, a.code, a.err, a.body)
 		}
 	}
-	r, _ := findReplica(w.waitFor(allReady), "r1")
+	r, _ := remote.FindReplica(w.waitFor(allReady), "r1")
 	kill(t, r.PID) // a start needs no disk either
 	w.readyAgain(r)
 	if a := w.chat("again", "hello", false, 4); a.code != 200 {

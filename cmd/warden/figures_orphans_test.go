@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/lm-warden/warden/cmd/internal/remote"
 	"github.com/lm-warden/warden/supervisor/control"
 )
 
@@ -29,7 +30,7 @@ func TestFigureNoOrphans(t *testing.T) {
 	}
 	interrupt := func(w *running) { _ = w.cmd.Process.Signal(os.Interrupt) }
 	engine := func(w *running) control.Replica {
-		r, _ := findReplica(w.waitFor(allReady), "r0")
+		r, _ := remote.FindReplica(w.waitFor(allReady), "r0")
 		return r
 	}
 	ways := []struct {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lm-warden/warden/cmd/internal/remote"
 	"github.com/lm-warden/warden/supervisor/control"
 )
 
@@ -165,11 +166,11 @@ func TestFigureFrozen(t *testing.T) {
 			t.Errorf("%s frozen: engines before (-) and after (+):\n%s", who, diff)
 		}
 	}
-	r0, _ := findReplica(before, "r0")
+	r0, _ := remote.FindReplica(before, "r0")
 	held := stopped(r0.PID)
 	if s, err := w.client.Status(t.Context()); err != nil {
 		t.Error(err)
-	} else if r, _ := findReplica(s, "r0"); r.State != control.StateSuspect {
+	} else if r, _ := remote.FindReplica(s, "r0"); r.State != control.StateSuspect {
 		t.Errorf("the frozen engine is %s, not suspect", r.State)
 	}
 	check("engine", held, time.Now())

@@ -12,6 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/lm-warden/warden/cmd/internal/manual"
 )
 
 // The screen a command's help must fit: 40 lines, and what a wide terminal has.
@@ -40,7 +42,7 @@ func TestHelpFitsOneScreenAndShowsAnExample(t *testing.T) {
 	eachCommand(t, func(t *testing.T, cmd *cobra.Command) {
 		var b bytes.Buffer
 		cmd.InitDefaultHelpFlag()
-		writeHelp(&b, cmd)
+		manual.WriteHelp(&b, cmd)
 		lines := strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
 		if len(lines) > helpLines {
 			t.Errorf("%d lines of help, at most %d fit", len(lines), helpLines)
@@ -109,7 +111,7 @@ func TestForeignWordsAreFound(t *testing.T) {
 func TestTextsUseOurWords(t *testing.T) {
 	eachCommand(t, func(t *testing.T, cmd *cobra.Command) {
 		var b bytes.Buffer
-		writeHelp(&b, cmd)
+		manual.WriteHelp(&b, cmd)
 		if found := foreignWords(b.String()); len(found) > 0 {
 			t.Errorf("help says %q", found)
 		}

@@ -1,17 +1,16 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 
+	"github.com/lm-warden/warden/cmd/internal/behind"
 	"github.com/lm-warden/warden/cmd/internal/daemon"
 	"github.com/lm-warden/warden/cmd/internal/exit"
 	"github.com/lm-warden/warden/cmd/internal/paths"
+	"github.com/lm-warden/warden/cmd/internal/signals"
 	"github.com/lm-warden/warden/cmd/internal/words"
 	"github.com/lm-warden/warden/configs"
 	"github.com/lm-warden/warden/supervisor/control"
@@ -21,18 +20,18 @@ import (
 // upHere runs the daemon in this process: services and pipes. The first signal
 // drains, the second kills.
 func (a *app) upHere(cfg configs.Config, f *upFlags, mode tui.ProgressMode) error {
-	onHangup := hangupUpgrades
+	onHangup := signals.HangupUpgrades
 	if isTerminal(a.in) || isTerminal(a.out) || isTerminal(a.err) {
-		onHangup = hangupStops
+		onHangup = signals.HangupStops
 	}
-	ctx, signals := a.watchSignals(context.Background(), onHangup)
-	defer signals.close()
+	ctx, sigs := signals.Watch(context.Background(), onHangup)
+	defer sigs.Close()
 	opts := daemonOptions(cfg, f, newLogger(a.err, mode))
 	d, err := daemon.New(opts)
 	if err != nil {
 		return err
 	}
-	return a.runHere(ctx, d, opts.Log, signals, f, mode)
+	return a.runHere(ctx, d, opts.Log, sigs, f, mode)
 }
 
 // daemonOptions is what the daemon of this start is to serve.
@@ -46,8 +45,8 @@ func daemonOptions(cfg configs.Config, f *upFlags, log *slog.Logger) daemon.Opti
 
 // runTakeover is the daemon that `warden upgrade` starts.
 func (a *app) runTakeover(f *upFlags) error {
-	ctx, signals := a.watchSignals(context.Background(), hangupUpgrades)
-	defer signals.close()
+	ctx, sigs := signals.Watch(context.Background(), signals.HangupUpgrades)
+	defer sigs.Close()
 	mode, modeErr := progressMode(f.progress, a)
 	if f.leash {
 		mode = tui.ProgressQuiet // the one before said in its log how the start went
@@ -60,17 +59,17 @@ func (a *app) runTakeover(f *upFlags) error {
 	if d == nil || err != nil {
 		return err
 	}
-	return a.runHere(ctx, d, log, signals, f, mode)
+	return a.runHere(ctx, d, log, sigs, f, mode)
 }
 
 // runHere runs the daemon and shows its start.
-func (a *app) runHere(ctx context.Context, d *daemon.Daemon, log *slog.Logger, signals *signals, f *upFlags, mode tui.ProgressMode) error {
+func (a *app) runHere(ctx context.Context, d *daemon.Daemon, log *slog.Logger, sigs *signals.Signals, f *upFlags, mode tui.ProgressMode) error {
 	progressCtx, stopProgress := context.WithCancel(ctx)
 	defer stopProgress()
 	shown := make(chan error, 1)
 	go func() { shown <- a.progressOf(progressCtx, d.Name(), f, mode) }()
-	go d.UpgradeOn(signals.hangups)
-	go d.KillOn(signals.second())
+	go d.UpgradeOn(sigs.Hangups())
+	go d.KillOn(sigs.Second())
 	ended := make(chan error, 1)
 	go func() { ended <- d.Run(ctx) }()
 	var startErr error
@@ -87,7 +86,7 @@ func (a *app) runHere(ctx context.Context, d *daemon.Daemon, log *slog.Logger, s
 			shown = nil
 		case err := <-ended:
 			stopProgress()
-			if signals.count() > 1 {
+			if sigs.Count() > 1 {
 				return exit.ErrForced
 			}
 			return errors.Join(startErr, err)
@@ -130,28 +129,27 @@ func (a *app) progressOptions(f *upFlags, mode tui.ProgressMode) (tui.ProgressOp
 
 // runLeashed is the daemon behind a terminal: see behind.go.
 func (a *app) runLeashed(cfg configs.Config, f *upFlags) error {
-	leash, out := os.NewFile(leashFD, "leash"), os.NewFile(reportFD, "report")
-	if leash == nil || out == nil {
-		return exit.Fail(exit.Usage, errors.New("--leash is for warden itself"), "")
+	leash, err := behind.Hold()
+	if err != nil {
+		return err
 	}
-	ctx, signals := a.watchSignals(context.Background(), hangupUpgrades)
-	defer signals.close()
+	ctx, sigs := signals.Watch(context.Background(), signals.HangupUpgrades)
+	defer sigs.Close()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	d, err := daemon.New(daemonOptions(cfg, f, newLogger(a.err, tui.ProgressPlain)))
-	_ = json.NewEncoder(out).Encode(exit.ReportOf(err)) // the reader may be gone; the leash tells
-	out.Close()
+	leash.Report(err)
 	if err != nil {
 		return &exit.Silent{Code: exit.CodeOf(err)}
 	}
 	go func() {
-		if word, _ := bufio.NewReader(leash).ReadString('\n'); word != detachWord {
+		if leash.Detached() {
+			d.NobodyWaits()
+		} else {
 			stop()
-			return
 		}
-		d.NobodyWaits()
 	}()
-	go d.UpgradeOn(signals.hangups)
-	go d.KillOn(signals.second())
+	go d.UpgradeOn(sigs.Hangups())
+	go d.KillOn(sigs.Second())
 	return d.Run(ctx)
 }

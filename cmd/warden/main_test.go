@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lm-warden/warden/cmd/internal/remote"
 	"github.com/lm-warden/warden/supervisor/control"
 )
 
@@ -92,7 +93,7 @@ func TestKilledReplicaUnderStreams(t *testing.T) {
 	for range 16 { // about half of what may run at once has begun
 		<-began
 	}
-	victim, _ := findReplica(w.waitFor(func(s control.Status) bool { return s.Replicas[1].Held > 0 }), "r1")
+	victim, _ := remote.FindReplica(w.waitFor(func(s control.Status) bool { return s.Replicas[1].Held > 0 }), "r1")
 	if err := syscall.Kill(victim.PID, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +118,7 @@ func TestKilledReplicaUnderStreams(t *testing.T) {
 		t.Errorf("%d complete and %d cut of %d", complete, cut, streams)
 	}
 	w.waitFor(func(s control.Status) bool {
-		r, _ := findReplica(s, "r1")
+		r, _ := remote.FindReplica(s, "r1")
 		return r.State == control.StateReady && r.Generation > victim.Generation && s.Totals.Held == 0
 	})
 }

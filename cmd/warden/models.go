@@ -7,14 +7,12 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"github.com/lm-warden/warden/cmd/internal/exit"
 	"github.com/lm-warden/warden/cmd/internal/plan"
-	"github.com/lm-warden/warden/cmd/internal/self"
 	"github.com/lm-warden/warden/cmd/internal/words"
 	"github.com/lm-warden/warden/configs"
 	"github.com/lm-warden/warden/gpu"
@@ -82,20 +80,11 @@ func modelRows(entries []configs.Entry, inv gpu.Inventory) []modelRow {
 
 // seenGPUs is what NVML says, nothing when it does not answer.
 func (a *app) seenGPUs(ctx context.Context) gpu.Inventory {
-	inv, err := a.detect(ctx)
+	inv, err := plan.Detect(ctx)
 	if err != nil {
 		return gpu.Inventory{}
 	}
 	return inv
-}
-
-// detect asks NVML once, through its child process.
-func (a *app) detect(ctx context.Context) (gpu.Inventory, error) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	source := gpu.NewChild(gpu.ChildOptions{Argv: self.Argv(self.NVML)})
-	inv, err := source.Detect(ctx)
-	return inv, errors.Join(err, source.Close())
 }
 
 func (a *app) gpusCommand() *cobra.Command {
@@ -105,7 +94,7 @@ func (a *app) gpusCommand() *cobra.Command {
 	}
 	asJSON := cmd.Flags().Bool("json", false, "print JSON")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		inv, err := a.detect(cmd.Context())
+		inv, err := plan.Detect(cmd.Context())
 		if err != nil {
 			what, fix := gpu.Describe(err)
 			return exit.Fail(exit.Preflight, errors.New(what), fix)

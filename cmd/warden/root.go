@@ -12,6 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/lm-warden/warden/cmd/internal/exit"
+	"github.com/lm-warden/warden/cmd/internal/manual"
 	"github.com/lm-warden/warden/tui"
 )
 
@@ -58,7 +59,7 @@ func (a *app) root() *cobra.Command {
 	root.SetIn(a.in)
 	root.SetOut(a.out)
 	root.SetErr(a.err)
-	setHelp(root)
+	manual.Install(root)
 	cobra.EnableCommandSorting = false // the order below is from first used to last
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError(cmd, err) })
 	pf := root.PersistentFlags()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lm-warden/warden/cmd/internal/exit"
 	"github.com/lm-warden/warden/cmd/internal/paths"
+	"github.com/lm-warden/warden/cmd/internal/plan"
 	"github.com/lm-warden/warden/cmd/internal/words"
 	"github.com/lm-warden/warden/supervisor/vllm/setup"
 )
@@ -53,7 +54,7 @@ installs vLLM's CPU build, to try real engines without a GPU.`,
 
 // driver is the installed NVIDIA driver, "" when none answers.
 func (a *app) driver(ctx context.Context) string {
-	inv, err := a.detect(ctx)
+	inv, err := plan.Detect(ctx)
 	if err != nil {
 		return ""
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lm-warden/warden/cmd/internal/remote"
 	"github.com/lm-warden/warden/supervisor/control"
 )
 
@@ -232,10 +233,10 @@ func (s *soak) freezer(ctx context.Context) {
 	freeze("r0")
 	defer freeze("")
 	before := s.poll("r0 is ready", func(now control.Status) bool {
-		r, _ := findReplica(now, "r0")
+		r, _ := remote.FindReplica(now, "r0")
 		return r.State == control.StateReady && r.PID != 0
 	})
-	r, _ := findReplica(before, "r0")
+	r, _ := remote.FindReplica(before, "r0")
 	if err := syscall.Kill(r.PID, syscall.SIGSTOP); err != nil {
 		s.t.Error(err)
 		return
@@ -246,7 +247,7 @@ func (s *soak) freezer(ctx context.Context) {
 	}
 	pause(2 * time.Second) // what waited there is answered
 	after := s.poll("r0 is ready again", func(now control.Status) bool {
-		r, _ := findReplica(now, "r0")
+		r, _ := remote.FindReplica(now, "r0")
 		return r.State == control.StateReady
 	})
 	if diff := cmp.Diff(identities(before)["r0"], identities(after)["r0"]); diff != "" {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -11,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lm-warden/warden/cmd/internal/exit"
+	"github.com/lm-warden/warden/cmd/internal/remote"
 	"github.com/lm-warden/warden/cmd/internal/words"
 	"github.com/lm-warden/warden/supervisor/control"
 )
@@ -69,7 +68,7 @@ func (a *app) showAffinity(ctx context.Context, c *control.Client, args []string
 	}
 	models := status.Models
 	if len(args) == 1 {
-		m, err := findModel(status, args[0])
+		m, err := remote.FindModel(status, args[0])
 		if err != nil {
 			return err
 		}
@@ -97,22 +96,7 @@ func theModel(ctx context.Context, c *control.Client, args []string) (control.Mo
 	if err != nil {
 		return control.Model{}, err
 	}
-	return findModel(status, strings.Join(args, ""))
-}
-
-// findModel looks a served model up by alias or repository; "" is the only one.
-func findModel(s control.Status, name string) (control.Model, error) {
-	var aliases []string
-	for _, m := range s.Models {
-		if m.Alias == name || m.Repo == name || (name == "" && len(s.Models) == 1) {
-			return m, nil
-		}
-		aliases = append(aliases, m.Alias)
-	}
-	if name == "" {
-		return control.Model{}, exit.Fail(exit.Usage, errors.New("several models are served: which one?"), words.Listed("served model", aliases))
-	}
-	return control.Model{}, exit.Fail(exit.Failed, fmt.Errorf("model %q is not served", name), words.Listed("served model", aliases))
+	return remote.FindModel(status, strings.Join(args, ""))
 }
 
 func (a *app) spillCommand() *cobra.Command {
@@ -200,69 +184,14 @@ func (a *app) replicaCommand(use, short string, action control.ReplicaAction) *c
 				}
 			}
 			for _, id := range ids {
-				if err := a.actOn(ctx, c, id, action, *wait, *timeout); err != nil {
+				said, err := remote.Order(ctx, c, id, action, *wait, *timeout)
+				if err != nil {
 					return err
 				}
+				fmt.Fprintln(a.out, said)
 			}
 			return nil
 		})
 	}
 	return cmd
-}
-
-func (a *app) actOn(ctx context.Context, c *control.Client, id string, action control.ReplicaAction, wait bool, timeout time.Duration) error {
-	accepted, err := c.Replica(ctx, id, action)
-	if err != nil {
-		return err
-	}
-	if !wait {
-		fmt.Fprintf(a.out, "%s: %s ordered\n", id, action)
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	for msg, err := range c.Watch(ctx) {
-		if err != nil {
-			return err
-		}
-		if msg.Status == nil {
-			continue
-		}
-		r, ok := findReplica(*msg.Status, id)
-		if !ok {
-			return fmt.Errorf("replica %s is gone", id)
-		}
-		if done, err := actionDone(r, action, accepted.Generation); done || err != nil {
-			if err == nil {
-				fmt.Fprintf(a.out, "%s: %s\n", id, r.State)
-			}
-			return err
-		}
-	}
-	return fmt.Errorf("%s: still not done after %v", id, timeout)
-}
-
-func findReplica(s control.Status, id string) (control.Replica, bool) {
-	for _, r := range s.Replicas {
-		if r.ID == id {
-			return r, true
-		}
-	}
-	return control.Replica{}, false
-}
-
-// actionDone says whether the replica has arrived where the action leads. A
-// restart has when a later generation is ready.
-func actionDone(r control.Replica, action control.ReplicaAction, generation uint64) (bool, error) {
-	if r.State == control.StateParked || r.State == control.StateStuck {
-		return true, exit.Fail(exit.Start, fmt.Errorf("%s is %s: %s", r.ID, r.State, r.Note), "`warden logs "+r.ID+"` shows why")
-	}
-	switch action {
-	case control.Drain:
-		return r.State == control.StateStopped || (r.State == control.StateDraining && r.Held == 0), nil
-	case control.Restart, control.Kill:
-		return r.State == control.StateReady && r.Generation > generation, nil
-	default:
-		return r.State == control.StateReady, nil
-	}
 }

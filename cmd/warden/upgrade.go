@@ -2,19 +2,14 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lm-warden/warden/cmd/internal/exit"
+	"github.com/lm-warden/warden/cmd/internal/remote"
 	"github.com/lm-warden/warden/supervisor/control"
 )
-
-// switchLimit is for the new warden to answer on the control socket once it
-// was told to take over.
-const switchLimit = 30 * time.Second
 
 func (a *app) upgradeCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -39,27 +34,10 @@ func (a *app) upgrade(ctx context.Context, c *control.Client) error {
 	if err != nil {
 		return err
 	}
-	after, err := awaitPID(ctx, c, next.PID)
+	after, err := remote.AwaitPID(ctx, c, next.PID)
 	if err != nil {
 		return exit.Fail(exit.Failed, err, "its log says why; engines run on: `warden up` takes them over")
 	}
 	fmt.Fprintf(a.out, "pid %d (%s) -> pid %d (%s)\n", before.PID, before.Version, after.PID, after.Version)
 	return nil
-}
-
-// awaitPID waits until the process answers on the control socket.
-func awaitPID(ctx context.Context, c *control.Client, pid int) (control.Version, error) {
-	ctx, cancel := context.WithTimeout(ctx, switchLimit)
-	defer cancel()
-	for {
-		v, err := c.Version(ctx)
-		if err == nil && v.PID == pid {
-			return v, nil
-		}
-		select {
-		case <-ctx.Done():
-			return v, fmt.Errorf("warden with pid %d does not answer on %s: %w", pid, c.Socket(), errors.Join(err, ctx.Err()))
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
 }

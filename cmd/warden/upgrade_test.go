@@ -19,6 +19,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lm-warden/warden/cmd/internal/behind"
 	"github.com/lm-warden/warden/supervisor/control"
 )
 
@@ -184,7 +185,7 @@ func TestStopWhileAnOldRequestWaits(t *testing.T) {
 // A warden that was started behind a terminal stops when what is in front of it
 // goes away without a word, also after an upgrade; after "detach" it stays.
 func TestLeashAcrossAnUpgrade(t *testing.T) {
-	for _, word := range []string{"", detachWord} {
+	for _, word := range []string{"", behind.DetachWord} {
 		t.Run("word "+strings.TrimSpace(word), func(t *testing.T) {
 			w, leash := launchLeashed(t)
 			w.waitFor(allReady)
@@ -201,7 +202,7 @@ func TestLeashAcrossAnUpgrade(t *testing.T) {
 				t.Fatal("the first process does not end")
 			}
 			_, err := w.client.Version(t.Context())
-			if word == detachWord && err != nil {
+			if word == behind.DetachWord && err != nil {
 				t.Errorf("detached, and then: %v", err)
 			}
 			if word == "" && !errors.Is(err, control.ErrNoDaemon) {

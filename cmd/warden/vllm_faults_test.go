@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lm-warden/warden/cmd/internal/remote"
 	"github.com/lm-warden/warden/supervisor/control"
 )
 
@@ -51,7 +52,7 @@ func TestVLLMFaults(t *testing.T) {
 // start, as a person would.
 func (w *running) killAround(t *testing.T, round int, victim string) {
 	t.Helper()
-	r, _ := findReplica(w.waitAllReady(time.Minute), "r0")
+	r, _ := remote.FindReplica(w.waitAllReady(time.Minute), "r0")
 	tree := sessionOf(r.PID)
 	target := 0
 	for pid, command := range tree {
@@ -71,7 +72,7 @@ func (w *running) killAround(t *testing.T, round int, victim string) {
 	killed := kill(t, target)
 	parked := false
 	w.waitWithin(3*time.Minute, func(s control.Status) bool {
-		now, _ := findReplica(s, "r0")
+		now, _ := remote.FindReplica(s, "r0")
 		if now.State == control.StateParked && !parked {
 			parked = true
 			w.runCommand("restart", "r0")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/lm-warden/warden/cmd/internal/remote"
 	"github.com/lm-warden/warden/supervisor/control"
 	"github.com/lm-warden/warden/supervisor/vllm/setup"
 )
@@ -120,7 +121,7 @@ func message(role, content string) string {
 // checkComesBack kills one process of r0's tree and waits until none of the old
 // tree is left and the replica is ready in a new generation.
 func (w *running) checkComesBack(t *testing.T, victim string) {
-	r, _ := findReplica(w.waitAllReady(time.Minute), "r0")
+	r, _ := remote.FindReplica(w.waitAllReady(time.Minute), "r0")
 	tree := sessionOf(r.PID)
 	if len(tree) < 2 {
 		t.Fatalf("vLLM's tree is only %v", tree)
@@ -139,12 +140,12 @@ func (w *running) checkComesBack(t *testing.T, victim string) {
 	}
 	began := time.Now()
 	w.waitFor(func(s control.Status) bool {
-		now, _ := findReplica(s, "r0")
+		now, _ := remote.FindReplica(s, "r0")
 		return now.State != control.StateReady
 	})
 	t.Logf("noticed after %v", time.Since(began).Round(time.Millisecond))
 	w.waitFor(func(s control.Status) bool {
-		now, _ := findReplica(s, "r0")
+		now, _ := remote.FindReplica(s, "r0")
 		return now.PID != r.PID && now.PID != 0
 	})
 	for pid, command := range tree {

@@ -1,6 +1,8 @@
 package daemon
 
 import (
+	"encoding/json"
+	"net"
 	"slices"
 	"strings"
 
@@ -29,4 +31,26 @@ func WithoutSecrets(cfg configs.Config) configs.Config {
 		cfg.Models[i].Env = env
 	}
 	return cfg
+}
+
+// Differing lists the keys of cfg that a running warden has other values for.
+// Those that it does not know, being older, do not count.
+func Differing(cfg configs.Config, running map[string]json.RawMessage) []string {
+	var keys []string
+	for key, value := range Settings(cfg) {
+		now, ok := running[key]
+		mine, err := json.Marshal(value)
+		if !ok || err != nil || string(mine) == string(now) || key == "listen" && anyPort(cfg.Listen) {
+			continue
+		}
+		keys = append(keys, configs.Dotted(key))
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// anyPort says that the address leaves the port to the system.
+func anyPort(address string) bool {
+	_, port, err := net.SplitHostPort(address)
+	return err == nil && port == "0"
 }

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"strings"
@@ -34,25 +34,25 @@ func TestLossTextNamesTheCause(t *testing.T) {
 	}
 }
 
-func TestBenchFlagsAreChecked(t *testing.T) {
-	good := benchFlags{api: "chat", sessions: []int{8}, rounds: 1, scale: 1, duration: 1}
-	if err := good.check(); err != nil {
+func TestOptionsAreChecked(t *testing.T) {
+	good := Options{API: "chat", Sessions: []int{8}, Rounds: 1, Scale: 1, Duration: 1}
+	if err := good.Check(); err != nil {
 		t.Fatal(err)
 	}
-	for name, edit := range map[string]func(*benchFlags){
-		"compare another":  func(f *benchFlags) { f.compare, f.url, f.model = true, "http://x", "m" },
-		"url, no model":    func(f *benchFlags) { f.url = "http://x" },
-		"api":              func(f *benchFlags) { f.api = "grpc" },
-		"no rounds":        func(f *benchFlags) { f.rounds = 0 },
-		"no time":          func(f *benchFlags) { f.duration = 0 },
-		"negative chars":   func(f *benchFlags) { f.chars = -1 },
-		"no sessions":      func(f *benchFlags) { f.sessions = nil },
-		"zero sessions":    func(f *benchFlags) { f.sessions = []int{4, 0} },
-		"scale of nothing": func(f *benchFlags) { f.scale = 0 },
+	for name, edit := range map[string]func(*Options){
+		"compare another":  func(o *Options) { o.Compare, o.URL, o.Model = true, "http://x", "m" },
+		"url, no model":    func(o *Options) { o.URL = "http://x" },
+		"api":              func(o *Options) { o.API = "grpc" },
+		"no rounds":        func(o *Options) { o.Rounds = 0 },
+		"no time":          func(o *Options) { o.Duration = 0 },
+		"negative chars":   func(o *Options) { o.Chars = -1 },
+		"no sessions":      func(o *Options) { o.Sessions = nil },
+		"zero sessions":    func(o *Options) { o.Sessions = []int{4, 0} },
+		"scale of nothing": func(o *Options) { o.Scale = 0 },
 	} {
-		f := good
-		edit(&f)
-		if f.check() == nil {
+		o := good
+		edit(&o)
+		if o.Check() == nil {
 			t.Errorf("%s: accepted", name)
 		}
 	}

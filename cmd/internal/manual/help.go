@@ -1,4 +1,6 @@
-package main
+// Package manual is how the command tree explains itself: help.go on a screen,
+// usage.go what wrong use is told, pages.go as manual pages.
+package manual
 
 import (
 	"fmt"
@@ -12,13 +14,14 @@ import (
 // Help fits one screen: at most 40 lines a command, examples before flags, the
 // global flags in one line everywhere but at the root.
 
-// setHelp makes cmd and all below it print help in warden's form.
-func setHelp(cmd *cobra.Command) {
-	cmd.SetHelpFunc(func(cmd *cobra.Command, _ []string) { writeHelp(cmd.OutOrStdout(), cmd) })
-	cmd.SetUsageFunc(func(cmd *cobra.Command) error { return writeUsage(cmd.OutOrStderr(), cmd) })
+// Install makes cmd and all below it print help in warden's form.
+func Install(cmd *cobra.Command) {
+	cmd.SetHelpFunc(func(cmd *cobra.Command, _ []string) { WriteHelp(cmd.OutOrStdout(), cmd) })
+	cmd.SetUsageFunc(func(cmd *cobra.Command) error { return WriteUsage(cmd.OutOrStderr(), cmd) })
 }
 
-func writeHelp(w io.Writer, cmd *cobra.Command) {
+// WriteHelp prints all there is to know of cmd.
+func WriteHelp(w io.Writer, cmd *cobra.Command) {
 	about := cmd.Long
 	if about == "" {
 		about = cmd.Short + "."
@@ -50,9 +53,9 @@ func writeHelp(w io.Writer, cmd *cobra.Command) {
 	}
 }
 
-// writeUsage is what wrong use prints behind its error: how it is meant, and
+// WriteUsage is what wrong use prints behind its error: how it is meant, and
 // where the rest is.
-func writeUsage(w io.Writer, cmd *cobra.Command) error {
+func WriteUsage(w io.Writer, cmd *cobra.Command) error {
 	help := strings.TrimSuffix(strings.TrimPrefix(cmd.CommandPath(), "warden"), " ")
 	_, err := fmt.Fprintf(w, "usage: %s\n       `warden help%s` has the details\n", useLine(cmd), help)
 	return err
@@ -135,34 +138,4 @@ func flagNames(flags *pflag.FlagSet) string {
 		names = append(names, strings.TrimRight("--"+f.Name+" "+value, " "))
 	})
 	return strings.Join(names, ", ")
-}
-
-// argCount checks the number of arguments; names are what the command takes,
-// in order, for its message.
-func argCount(least, most int, names ...string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) < least {
-			return fmt.Errorf("%s: %s is missing", cmd.CommandPath(), names[len(args)])
-		}
-		if len(args) > most {
-			return fmt.Errorf("%s: unexpected argument %q", cmd.CommandPath(), args[most])
-		}
-		return nil
-	}
-}
-
-var noArgs = argCount(0, 0)
-
-// onlyCommands refuses arguments where a command was meant, and names the
-// nearest one.
-func onlyCommands(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	err := fmt.Errorf("unknown command %q", strings.TrimPrefix(cmd.CommandPath()+" "+args[0], "warden "))
-	cmd.SuggestionsMinimumDistance = 2
-	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-		err = fmt.Errorf("%w, did you mean %s?", err, strings.Join(near, " or "))
-	}
-	return usageError(cmd, err)
 }

@@ -1,4 +1,4 @@
-package main
+package clients
 
 import (
 	"encoding/json"
@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// clientSetups add to a setup what its client needs. What they set was read off
+// setups add to a setup what its client needs. What they set was read off
 // the wire of Claude Code 2.1.332, Codex 0.171.0 and opencode 1.18.33.
-var clientSetups = map[string]func(*clientSetup){
+var setups = map[string]func(*Setup){
 	"claude-code": claudeCodeSetup,
 	"codex":       codexSetup,
 	"opencode":    opencodeSetup,
@@ -27,14 +27,14 @@ const answerShare = 8
 // maxAnswer is what Claude Code asks for by itself; more is of no use to it.
 const maxAnswer = 32000
 
-func (e endpoint) answerTokens() int { return min(e.ContextTokens/answerShare, maxAnswer) }
+func (e Endpoint) answerTokens() int { return min(e.ContextTokens/answerShare, maxAnswer) }
 
 // claudePrompt is what Claude Code's own prompt and tools take of the context,
 // in Qwen3's tokens; with --bare it is about a thousand.
 const claudePrompt = 17000
 
-func claudeCodeSetup(s *clientSetup) {
-	set := func(name, value, why string) { s.Env = append(s.Env, setting{Name: name, Value: value, Why: why}) }
+func claudeCodeSetup(s *Setup) {
+	set := func(name, value, why string) { s.Env = append(s.Env, Setting{Name: name, Value: value, Why: why}) }
 	s.Notes = append(s.Notes, "For the shell; the same names in \"env\" of ~/.claude/settings.json win over it.")
 	set("ANTHROPIC_BASE_URL", s.URL, "")
 	set("ANTHROPIC_AUTH_TOKEN", anyKey, keyNote)
@@ -67,7 +67,7 @@ func claudeCodeSetup(s *clientSetup) {
 // compact: one more answer and its tool results must still fit.
 const compactAt = 80
 
-func codexSetup(s *clientSetup) {
+func codexSetup(s *Setup) {
 	var b strings.Builder
 	line := func(key string, value any) {
 		if text, ok := value.(string); ok {
@@ -91,11 +91,11 @@ func codexSetup(s *clientSetup) {
 	b.WriteString("# with --api-keys-file: env_key = \"WARDEN_KEY\", and one of those keys in that variable\n")
 	b.WriteString("\n# nothing goes to anybody but warden; where nobody else can be reached, it would wait 5 s at its end\n[analytics]\n")
 	line("enabled", false)
-	s.Files = append(s.Files, setupFile{Path: ".codex/warden.config.toml", Text: b.String(), mark: "#"})
+	s.Files = append(s.Files, File{Path: ".codex/warden.config.toml", Text: b.String(), mark: "#"})
 	s.Notes = append(s.Notes, "A profile beside your own configuration: `codex --profile warden`.")
 }
 
-func opencodeSetup(s *clientSetup) {
+func opencodeSetup(s *Setup) {
 	type object = map[string]any
 	model := object{"name": s.Model}
 	s.Notes = append(s.Notes,
@@ -119,5 +119,5 @@ func opencodeSetup(s *clientSetup) {
 	if err != nil {
 		panic(err) // strings and numbers always encode
 	}
-	s.Files = append(s.Files, setupFile{Path: ".config/opencode/opencode.json", Text: string(text) + "\n", mark: "//"})
+	s.Files = append(s.Files, File{Path: ".config/opencode/opencode.json", Text: string(text) + "\n", mark: "//"})
 }

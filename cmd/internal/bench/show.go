@@ -1,11 +1,10 @@
-package main
+package bench
 
 import (
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
-	"sync"
 	"time"
 
 	"github.com/lm-warden/warden/cmd/internal/exit"
@@ -30,22 +29,24 @@ func (b *bench) add(setting string, sum load.Measurement, rounds []load.Report) 
 		row.Rounds = rounds
 	}
 	label := fmt.Sprintf("%s, %s", setting, words.Count(report.Sessions, "session", "sessions"))
-	b.results = append(b.results, benchResult{row, sum.Curve(label, plotColumns)})
+	b.results = append(b.results, result{row, sum.Curve(label, plotColumns)})
 	shape := b.shape()
 	want := float64(shape.System + shape.First)
 	if p := report.PromptTokensFirst; p != nil && *p > 0 && (*p < (1-tolerance)*want || *p > (1+tolerance)*want) {
-		fmt.Fprintf(b.err, "warning: first prompts have %.0f tokens, meant were %.0f: `--chars-per-token %.2f` meets it\n", *p, want, b.f.chars*want / *p)
+		fmt.Fprintf(b.o.Err, "warning: first prompts have %.0f tokens, meant were %.0f: `--chars-per-token %.2f` meets it\n", *p, want, b.o.Chars*want / *p)
 	}
 	if report.TurnsFailed > 0 {
-		fmt.Fprintf(b.err, "warning: %s: %s failed; the first: %s\n", label, words.Count(report.TurnsFailed, "turn", "turns"), report.FirstError)
+		fmt.Fprintf(b.o.Err, "warning: %s: %s failed; the first: %s\n", label, words.Count(report.TurnsFailed, "turn", "turns"), report.FirstError)
 	}
 }
 
 // show prints the tables and writes the file.
 func (b *bench) show() error {
-	out := b.out
-	if b.f.jsonFile == "-" {
-		return b.printJSON(b.file())
+	out := b.o.Out
+	if b.o.JSONFile == "-" {
+		enc := json.NewEncoder(out)
+		enc.SetIndent("", "  ")
+		return enc.Encode(b.figures())
 	}
 	if b.simulated {
 		fmt.Fprintln(out, "SIMULATED engines: these figures say nothing about a GPU")
@@ -54,32 +55,32 @@ func (b *bench) show() error {
 		return err
 	}
 	fmt.Fprintln(out, load.Legend)
-	if b.f.plot {
+	if b.o.Plot {
 		curves := make([]load.Curve, 0, len(b.results))
 		for _, r := range b.results {
 			curves = append(curves, r.curve)
 		}
 		fmt.Fprintln(out)
-		if err := load.WritePlot(out, curves, b.f.ascii); err != nil {
+		if err := load.WritePlot(out, curves, b.o.ASCII); err != nil {
 			return err
 		}
 	}
-	if b.f.jsonFile == "" {
+	if b.o.JSONFile == "" {
 		return nil
 	}
-	content, err := json.MarshalIndent(b.file(), "", "  ")
+	content, err := json.MarshalIndent(b.figures(), "", "  ")
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(b.f.jsonFile, append(content, '\n'), 0o644); err != nil {
+	if err := os.WriteFile(b.o.JSONFile, append(content, '\n'), 0o644); err != nil {
 		return exit.Fail(exit.Failed, fmt.Errorf("cannot write the figures: %w", err), "")
 	}
-	fmt.Fprintf(b.err, "figures in %s\n", b.f.jsonFile)
+	fmt.Fprintf(b.o.Err, "figures in %s\n", b.o.JSONFile)
 	return nil
 }
 
 func (b *bench) table(out io.Writer) error {
-	if !b.f.compare {
+	if !b.o.Compare {
 		rows := make([]load.Named, 0, len(b.results))
 		for _, r := range b.results {
 			rows = append(rows, r.Named)
@@ -126,8 +127,8 @@ func lossText(p load.Pair, capacity int) string {
 	return text + " that is not the cause; repeat with --rounds 3."
 }
 
-// benchFile is the JSON form of all figures; base units, names that stay.
-type benchFile struct {
+// file is the JSON form of all figures; base units, names that stay.
+type file struct {
 	Schema          int          `json:"schema"`
 	Warden          string       `json:"warden"`
 	StartedAt       time.Time    `json:"started_at"`
@@ -145,90 +146,14 @@ type benchFile struct {
 	Results         []load.Named `json:"results"`
 }
 
-func (b *bench) file() benchFile {
-	f := benchFile{
-		Schema: control.Schema, Warden: version, StartedAt: b.started, URL: b.f.url, Model: b.f.model, API: b.f.api,
-		Simulated: b.simulated, DurationSeconds: b.f.duration.Seconds(), Rounds: b.f.rounds, Shape: b.shape(), GapSeconds: b.f.gap.Seconds(),
-		CharsPerToken: b.f.chars, Seed: b.f.seed, KVCapacity: b.capacity, Results: []load.Named{},
+func (b *bench) figures() file {
+	f := file{
+		Schema: control.Schema, Warden: b.o.Version, StartedAt: b.started, URL: b.o.URL, Model: b.o.Model, API: b.o.API,
+		Simulated: b.simulated, DurationSeconds: b.o.Duration.Seconds(), Rounds: b.o.Rounds, Shape: b.shape(), GapSeconds: b.o.Gap.Seconds(),
+		CharsPerToken: b.o.Chars, Seed: b.o.Seed, KVCapacity: b.capacity, Results: []load.Named{},
 	}
 	for _, r := range b.results {
 		f.Results = append(f.Results, r.Named)
 	}
 	return f
-}
-
-// follower shows how far a run is: on a terminal in one line that is drawn
-// again each second, elsewhere in a line every ten.
-type follower struct {
-	name     string
-	duration time.Duration
-	out      io.Writer
-	live     bool
-
-	mu    sync.Mutex
-	turns int
-	last  time.Duration // to the first text of the latest turn
-
-	began time.Time
-	stop  chan struct{}
-	ended chan struct{}
-}
-
-func (b *bench) follow(name string, duration time.Duration) *follower {
-	p := &follower{
-		name: name, duration: duration, out: b.err, live: isTerminal(b.err) && !envDumb(),
-		began: time.Now(), stop: make(chan struct{}), ended: make(chan struct{}),
-	}
-	go p.run()
-	return p
-}
-
-func (p *follower) turn(t load.Turn) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.turns++
-	if t.TTFT > 0 {
-		p.last = t.TTFT
-	}
-}
-
-func (p *follower) run() {
-	defer close(p.ended)
-	every := 10 * time.Second
-	if p.live {
-		every = time.Second
-	}
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for {
-		select {
-		case <-p.stop:
-			if p.live {
-				fmt.Fprint(p.out, "\r\x1b[K")
-			}
-			return
-		case <-tick.C:
-			p.draw()
-		}
-	}
-}
-
-func (p *follower) draw() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	text := fmt.Sprintf("%s, %s of %s, %s", p.name, words.Short(time.Since(p.began)), words.Short(p.duration), words.Count(p.turns, "turn", "turns"))
-	if p.last > 0 {
-		text += fmt.Sprintf(", latest TTFT %.2fs", p.last.Seconds())
-	}
-	if p.live {
-		fmt.Fprintf(p.out, "\r\x1b[K%.100s", text)
-		return
-	}
-	fmt.Fprintln(p.out, text)
-}
-
-// close ends the drawing.
-func (p *follower) close() {
-	close(p.stop)
-	<-p.ended
 }

@@ -1,0 +1,116 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/lm-warden/warden/cmd/internal/exit"
+	"github.com/lm-warden/warden/cmd/internal/paths"
+	"github.com/lm-warden/warden/cmd/internal/plan"
+	"github.com/lm-warden/warden/configs"
+	"github.com/lm-warden/warden/gpu"
+	"github.com/lm-warden/warden/supervisor/control"
+	"github.com/lm-warden/warden/supervisor/vllm"
+)
+
+// Look looks at everything that the checks ask about, for the models of a
+// configuration; config says how that was read. What one look cannot see does not
+// hinder the others.
+func Look(ctx context.Context, cfg configs.Config, models []plan.Model, config Config) Facts {
+	runtime := paths.RuntimeDir(cfg.Name)
+	facts := Facts{
+		Config: config, Shm: LookAtShm("/dev/shm"),
+		OpenFiles: LookAtOpenFiles(), Memory: LookAtMemory("/"),
+		Dirs: dirFacts(cfg.Name), Socket: Socket{Path: filepath.Join(runtime, paths.LongestSocket), Max: paths.MaxSocketPath},
+		Container: LookAtContainer("/", os.LookupEnv),
+	}
+	dialCtx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	if client, err := control.Dial(dialCtx, paths.ControlSocket(cfg.Name)); err == nil {
+		if v, err := client.Version(dialCtx); err == nil {
+			facts.Daemon = Daemon{PID: v.PID, Version: v.Version}
+		}
+		client.Close()
+	}
+	left := plan.LeftEngines(runtime)
+	for _, s := range left {
+		facts.Left = append(facts.Left, Left{Replica: s.Replica, Model: s.Model, PID: s.PID})
+	}
+	for _, m := range models {
+		facts.Models = append(facts.Models, modelFacts(m, configs.Merge(configs.Builtin(), cfg.Catalogue)))
+	}
+	if _, port, err := net.SplitHostPort(cfg.Listen); err == nil && port != "0" {
+		facts.Port = LookAtPort(cfg.Listen)
+	}
+	if cfg.Engine.Device == configs.DeviceCUDA {
+		facts.GPU.Inventory, facts.GPU.Err = plan.Detect(ctx)
+		facts.GPU.Inventory = plan.WithoutOwn(facts.GPU.Inventory, left)
+		if facts.GPU.Err == nil {
+			facts.GPU.PlanFix, facts.GPU.PlanErr = planFacts(cfg, models, facts.GPU.Inventory)
+		}
+	}
+	if cfg.Engine.Device != configs.DeviceSimulated {
+		facts.VLLM = vllmFacts(cfg)
+	}
+	return facts
+}
+
+func modelFacts(m plan.Model, catalogue []configs.Entry) Model {
+	facts := Model{
+		Alias: m.Alias, TP: m.TP, BuiltIn: m.Alias == configs.Tiny,
+		Weights: vllm.FindWeights(m.Repo, m.Args, append(os.Environ(), m.Env...)),
+	}
+	if entry, err := configs.Lookup(catalogue, m.Alias); err == nil && entry.Repo == m.Repo {
+		facts.Bytes = uint64(entry.WeightsGB * 1e9)
+	}
+	facts.Free, facts.FreeErr = RoomIn(facts.Weights.Dir)
+	return facts
+}
+
+// planFacts says why the wanted replicas, or a single one where none are
+// configured, have no place on these GPUs.
+func planFacts(cfg configs.Config, models []plan.Model, inv gpu.Inventory) (fix string, err error) {
+	if len(models) > 0 {
+		_, err = plan.Places(cfg, models, inv)
+		return exit.HintOf(err), err
+	}
+	if _, err = gpu.Plan(inv, gpu.PlanRequest{}); err != nil {
+		what, fix := gpu.Describe(err)
+		return fix, errors.New(what)
+	}
+	return "", nil
+}
+
+func vllmFacts(cfg configs.Config) VLLM {
+	_, install, err := plan.EngineFor(cfg)
+	facts := VLLM{Install: install, Err: err, Fix: "name another one: `--vllm /path/to/vllm`, or let warden install it: `warden setup`"}
+	var missing *vllm.NotFoundError
+	if errors.As(err, &missing) {
+		facts.Err = errors.New("none found")
+		if len(missing.Refused) > 0 {
+			facts.Err = fmt.Errorf("none that can be used: %s", strings.Join(missing.Refused, "; "))
+		}
+		facts.Fix = missing.Fix()
+	}
+	return facts
+}
+
+// dirFacts looks at the directories that a start writes to.
+func dirFacts(name string) []Dir {
+	runtime := Dir{Role: "runtime dir", Path: paths.RuntimeDir(name), Fix: "set XDG_RUNTIME_DIR to a directory you can write"}
+	runtime.Err = Writable(runtime.Path)
+	for _, dir := range []string{filepath.Dir(runtime.Path), runtime.Path} {
+		if _, err := paths.OwnDir(dir); err != nil && !errors.Is(err, os.ErrNotExist) {
+			runtime.Err, runtime.Fix = err, exit.HintOf(err)
+		}
+	}
+	state := Dir{Role: "state dir", Path: paths.StateDir(name), Fix: "set XDG_STATE_HOME to a directory you can write"}
+	state.Err = Writable(state.Path)
+	return []Dir{runtime, state}
+}
