@@ -67,6 +67,12 @@ type Config struct {
 	// StrictModelNames answers 404 for unknown model names even when only one
 	// model is served.
 	StrictModelNames bool `mapstructure:"strict_model_names"`
+	// AccessLog names a file that gets one JSON line for each request: ids,
+	// sizes, times and placement, never content (configs/access-log.schema.json
+	// says what). It is rotated and its owner's alone. Empty: none is written.
+	AccessLog string `mapstructure:"access_log"`
+	// Tracing says where spans go.
+	Tracing Tracing `mapstructure:"tracing"`
 	// Drain is how long held requests may take to finish when warden stops.
 	Drain time.Duration `mapstructure:"drain"`
 	// MaxWait is how long a request may wait for a replica, at most 240 s:
@@ -82,6 +88,15 @@ type Config struct {
 	Models []Model `mapstructure:"models"`
 	// Catalogue adds short names to the built-in ones, or replaces them.
 	Catalogue []Entry `mapstructure:"catalogue"`
+}
+
+// Tracing says where spans go. The standard OTEL_ variables count, too.
+type Tracing struct {
+	// Endpoint is the address of an OpenTelemetry collector that takes OTLP over
+	// HTTP, such as http://127.0.0.1:4318; it wins over
+	// OTEL_EXPORTER_OTLP_TRACES_ENDPOINT and OTEL_EXPORTER_OTLP_ENDPOINT. Empty
+	// everywhere: no spans are made.
+	Endpoint string `mapstructure:"endpoint" pattern:"^(https?://.+)?$"`
 }
 
 // Engine says how engines are found and started.

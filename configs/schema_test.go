@@ -93,6 +93,8 @@ func TestSchemaAgreesWithLoader(t *testing.T) {
 		{"a tier by itself", "models:\n- alias: qwen3-4b\n  kv_offload: auto\n", true},
 		{"no tier", "models:\n- alias: qwen3-4b\n  kv_offload: \"off\"\n", true},
 		{"a tier with a unit", "models:\n- alias: qwen3-4b\n  kv_offload: 16G\n", false},
+		{"a collector", "tracing:\n  endpoint: http://127.0.0.1:4318\n", true},
+		{"a collector without scheme", "tracing:\n  endpoint: 127.0.0.1:4318\n", false},
 		{"spill limit 0", "models:\n- alias: qwen3-4b\n  spill_limit: 0\n", false},
 		{"policy", "models:\n- alias: qwen3-4b\n  affinity: sometimes\n", false},
 		{"system turns", "models:\n- alias: qwen3-4b\n  system_turns: drop\n", false},

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,6 +24,9 @@ func (c Config) Validate() error {
 	if c.MaxWait < time.Second || c.MaxWait > 240*time.Second {
 		add("max_wait %v: must lie between 1s and 240s (agents give up after 300 s without a byte)", c.MaxWait)
 	}
+	if err := c.Tracing.validate(); err != nil {
+		errs = append(errs, err)
+	}
 	if c.Drain < 0 {
 		add("drain %v: must not be negative", c.Drain)
 	}
@@ -40,6 +44,14 @@ func (c Config) Validate() error {
 	}
 	errs = append(errs, c.validateModels()...)
 	return errors.Join(errs...)
+}
+
+func (t Tracing) validate() error {
+	u, err := url.Parse(t.Endpoint)
+	if t.Endpoint == "" || err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" {
+		return nil
+	}
+	return fmt.Errorf("tracing endpoint %q: must be the address of a collector, such as http://127.0.0.1:4318", t.Endpoint)
 }
 
 func (c Config) validateListen() error {
