@@ -2,7 +2,7 @@
 // when nothing is wrong, and when stickiness cannot help.
 //
 // Read in this order: Finding and Find here, then the rules, each one question: failures.go (does it run?), memory.go
-// (does the working set fit the KV cache?), balance.go (is the load spread?). A rule is a pure function of
+// (does the working set fit the KV cache?), balance.go (is the load spread?), gpus.go (can the GPUs be used?). A rule is a pure function of
 // control.Status; it never repeats a number that it did not get.
 package explain
 
@@ -56,7 +56,7 @@ func Find(s control.Status, waits Waits) []Finding {
 	if waits == nil {
 		waits = func(string) bool { return true }
 	}
-	var out []Finding
+	out := held(s)
 	for _, m := range s.Models {
 		mine := replicasOf(s, m.Alias)
 		for _, r := range rules {
@@ -66,7 +66,7 @@ func Find(s control.Status, waits Waits) []Finding {
 			}
 		}
 	}
-	out = append(out, throttled(s)...)
+	out = append(append(out, setAside(s)...), throttled(s)...)
 	slices.SortStableFunc(out, func(a, b Finding) int { return cmp.Compare(b.Level, a.Level) })
 	if len(out) == 0 || out[0].Level == Fine {
 		out = append(out, fine(s))

@@ -96,6 +96,17 @@ func TestFind(t *testing.T) {
 		{"slow GPU", func(s *control.Status) {
 			s.GPUs = []control.GPU{{Index: 1, Name: "RTX A4000", Throttled: []string{"power cap"}, TemperatureC: ptr(78.0), PowerWatts: ptr(140.0), Utilization: ptr(0.99)}}
 		}, Note, "r1", []string{"GPU 1 is slowed down: power cap", "78 °C, 140 W, 99% busy", "nvidia-smi"}},
+		{"starts are held", func(s *control.Status) {
+			s.Hold = &control.Hold{Cause: "library and module differ", Fix: "reboot", Since: time.Unix(0, 0)}
+			s.Replicas[1].State, s.Replicas[1].Note = control.StateParked, "x"
+		}, Bad, "", []string{"no engine can start, those that run go on: library and module differ", "1 of 2 replicas go on", "Reboot."}},
+		{"GPU set aside, its processes still there", func(s *control.Status) {
+			s.GPUs = []control.GPU{{Index: 1, Name: "L4", Replica: "r1", Aside: &control.Aside{Cause: "XID 119", Fix: "reset it"}}}
+		}, Bad, "r1", []string{"GPU 1 is set aside: XID 119", "Reset it."}},
+		{"GPU set aside, its replica parked: told once", func(s *control.Status) {
+			s.GPUs = []control.GPU{{Index: 1, Name: "L4", Replica: "r1", Aside: &control.Aside{Cause: "XID 119", Fix: "reset it"}}}
+			s.Replicas[1].State, s.Replicas[1].Diagnosis = control.StateParked, &control.Diagnosis{Cause: "its GPU is set aside: XID 119", Fix: "reset it; then retry"}
+		}, Bad, "r1", []string{"r1 gave up: its GPU is set aside: XID 119", "reset it; then retry"}},
 		{"prefix break of known cause", func(s *control.Status) {
 			s.Replicas[1].Sessions = []control.Session{{ID: "41c0", Turns: 4, Tokens: 14000, Home: "r1",
 				Break: &control.PrefixBreak{Cause: "system_date", Text: "the date in the system prompt changed", Fix: "set X=1"}}}

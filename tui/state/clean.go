@@ -12,10 +12,20 @@ import (
 // Clean makes every text of a status safe to draw.
 func Clean(s control.Status) control.Status {
 	cleanAll(&s.Version, &s.Listen, &s.State, &s.GPUNote, &s.LogDir)
+	if s.Hold != nil {
+		h := *s.Hold
+		cleanAll(&h.Cause, &h.Fix)
+		s.Hold = &h
+	}
 	s.Models = mapped(s.Models, cleanModel)
 	s.Replicas = mapped(s.Replicas, cleanReplica)
 	s.GPUs = mapped(s.GPUs, func(g control.GPU) control.GPU {
-		cleanAll(&g.UUID, &g.Name, &g.Replica, &g.UnavailableReason)
+		cleanAll(&g.UUID, &g.Name, &g.Replica, &g.UnavailableReason, &g.UnavailableFix)
+		if g.Aside != nil {
+			a := *g.Aside
+			cleanAll(&a.Cause, &a.Fix)
+			g.Aside = &a
+		}
 		g.Throttled = mapped(g.Throttled, cell.Clean)
 		return g
 	})
