@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/lm-warden/warden/cmd/internal/exit"
+	"github.com/lm-warden/warden/cmd/internal/hostmem"
 	"github.com/lm-warden/warden/cmd/internal/paths"
 	"github.com/lm-warden/warden/cmd/internal/self"
 	"github.com/lm-warden/warden/configs"
@@ -16,6 +17,7 @@ import (
 	"github.com/lm-warden/warden/supervisor"
 	"github.com/lm-warden/warden/supervisor/vllm"
 	"github.com/lm-warden/warden/supervisor/vllm/tiny"
+	"github.com/lm-warden/warden/supervisor/vllm/tune"
 )
 
 // Model is a model and the replicas it gets on this machine.
@@ -23,7 +25,12 @@ type Model struct {
 	configs.Model
 	SpillAt int // requests; 0 = auto
 	Install vllm.Install
+	Engine  *vllm.Engine
 	Specs   []supervisor.Spec
+	// Tuned are the engines' settings with their reasons, KVTokenBytes the KV
+	// cache of one token over a replica's GPUs; 0 unknown.
+	Tuned        tune.Decision
+	KVTokenBytes int
 }
 
 // Place is where one replica runs.
@@ -44,9 +51,6 @@ func Models(cfg configs.Config, inv gpu.Inventory, runtime string) ([]Model, err
 		if err := vllm.CheckArgs(filled.Args); err != nil {
 			return nil, exit.Fail(exit.Usage, err, "")
 		}
-		if n, ok := vllm.MaxNumSeqs(filled.Args); ok {
-			filled.MaxNumSeqs = n // the engine takes the user's own
-		}
 		if cfg.Engine.Device == configs.DeviceCUDA {
 			if err := checkFits(filled, catalogue, inv); err != nil {
 				return nil, err
@@ -55,7 +59,7 @@ func Models(cfg configs.Config, inv gpu.Inventory, runtime string) ([]Model, err
 		spill, _ := filled.Spill() // checked by Config.Validate
 		models[i] = Model{Model: filled, SpillAt: spill}
 	}
-	engine, install, err := EngineFor(cfg)
+	install, err := InstallFor(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -64,11 +68,17 @@ func Models(cfg configs.Config, inv gpu.Inventory, runtime string) ([]Model, err
 	if err != nil {
 		return nil, err
 	}
-	next := 0
 	for i := range models {
 		models[i].Install = install
+	}
+	record := filepath.Join(paths.StateDir(cfg.Name), choicesFile)
+	if err := tuneAll(cfg, models, places, left, hostmem.Look("/"), record); err != nil {
+		return nil, err
+	}
+	next := 0
+	for i := range models {
 		for _, place := range places[i] {
-			spec, err := models[i].spec(cfg, next, place, engine, runtime)
+			spec, err := models[i].spec(cfg, next, place, runtime)
 			if err != nil {
 				return nil, err
 			}
@@ -83,11 +93,10 @@ func Models(cfg configs.Config, inv gpu.Inventory, runtime string) ([]Model, err
 	return models, nil
 }
 
-// EngineFor finds the engine's program: vLLM, or this one as its simulation.
-func EngineFor(cfg configs.Config) (supervisor.Engine, vllm.Install, error) {
+// InstallFor finds the engine's program: vLLM, or this one as its simulation.
+func InstallFor(cfg configs.Config) (vllm.Install, error) {
 	if cfg.Engine.Device == configs.DeviceSimulated {
-		install := vllm.Install{Argv: self.Argv(self.SimEngine), Version: vllm.NewestTested, Origin: "simulated", Device: cfg.Engine.Device}
-		return vllm.New(install, vllm.Options{}), install, nil
+		return vllm.Install{Argv: self.Argv(self.SimEngine), Version: vllm.NewestTested, Origin: "simulated", Device: cfg.Engine.Device}, nil
 	}
 	work, _ := os.Getwd() // without one only ./.venv is not looked into
 	install, err := vllm.Find(vllm.FindOptions{
@@ -95,9 +104,15 @@ func EngineFor(cfg configs.Config) (supervisor.Engine, vllm.Install, error) {
 		WorkDir: work, ManagedDir: paths.ManagedDir(), Device: cfg.Engine.Device,
 	})
 	if err != nil {
-		return nil, install, exit.Fail(exit.Preflight, err, "")
+		return install, exit.Fail(exit.Preflight, err, "")
 	}
-	return vllm.New(install, vllm.Options{}), install, nil
+	return install, nil
+}
+
+// EngineFor is InstallFor with an engine without settings of its own.
+func EngineFor(cfg configs.Config) (*vllm.Engine, vllm.Install, error) {
+	install, err := InstallFor(cfg)
+	return vllm.New(install, vllm.Options{}), install, err
 }
 
 // Places chooses the devices of every replica of every model.
@@ -164,12 +179,12 @@ func planCores(models []Model) ([][]Place, error) {
 }
 
 // spec describes replica number n.
-func (m *Model) spec(cfg configs.Config, n int, place Place, engine supervisor.Engine, runtime string) (supervisor.Spec, error) {
+func (m *Model) spec(cfg configs.Config, n int, place Place, runtime string) (supervisor.Spec, error) {
 	id := fmt.Sprintf("r%d", n)
 	s := supervisor.Spec{
 		ID: supervisor.ReplicaID(id), Model: m.Alias, Repo: m.Repo, ServedNames: []string{m.Alias, m.Repo},
 		TP: m.TP, Device: cfg.Engine.Device, CPUs: place.cpus, Env: slices.Clone(m.Env),
-		Args: m.Args, MaxNumSeqs: m.MaxNumSeqs, Engine: engine,
+		Args: m.engineArgs(cfg), MaxNumSeqs: m.MaxNumSeqs, Engine: m.Engine,
 		Address: "unix:" + filepath.Join(runtime, id, "engine.sock"),
 	}
 	for _, d := range place.group {
@@ -185,7 +200,6 @@ func (m *Model) spec(cfg configs.Config, n int, place Place, engine supervisor.E
 			return s, fmt.Errorf("cannot write the built-in model: %w", err)
 		}
 		s.Repo = dir
-		s.Args = append(tiny.Args(), s.Args...)
 	}
 	if cfg.Engine.Device == configs.DeviceSimulated {
 		s.Args = append([]string{"--sim-load", simulatedStart}, s.Args...)
