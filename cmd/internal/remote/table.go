@@ -18,6 +18,14 @@ func WriteStatus(w io.Writer, s control.Status, wide bool) error {
 	if s.Simulated {
 		fmt.Fprintln(w, "SIMULATED engines: no figure here was measured on a GPU")
 	}
+	if h := s.Hold; h != nil {
+		fmt.Fprintf(w, "no engine can start: %s\n  fix: %s\n  engines that run go on; nothing is restarted since %s\n", h.Cause, h.Fix, h.Since.Local().Format(time.TimeOnly))
+	}
+	for _, g := range s.GPUs {
+		if a := g.Aside; a != nil {
+			fmt.Fprintf(w, "GPU %d is set aside: %s\n  fix: %s\n", g.Index, a.Cause, asideFix(g))
+		}
+	}
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	header := "REPLICA\tSTATE\tGPU\tUP\tRST\tHELD\tWAIT\tKV\tHIT"
 	if wide {
@@ -98,4 +106,12 @@ func note(r control.Replica, now time.Time) string {
 		text = strings.TrimPrefix(text+", retry in "+words.Short(r.NextRetry.Sub(now)), ", ")
 	}
 	return text
+}
+
+// asideFix is how a GPU comes back into use.
+func asideFix(g control.GPU) string {
+	if g.Replica == "" {
+		return g.Aside.Fix
+	}
+	return g.Aside.Fix + "; then `warden retry " + g.Replica + "`"
 }
