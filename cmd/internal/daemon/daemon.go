@@ -50,16 +50,17 @@ type Daemon struct {
 	started time.Time
 	models  []plan.Model
 
-	bus     *events.Bus
-	gpus    *gpuWatch
-	sup     *supervisor.Supervisor
-	router  *router.Router
-	control *control.Server
-	api     net.Listener
-	engines *engineRates
-	metrics *metrics.Exporter
-	service *service.Service
-	facts   *replicaFacts
+	bus       *events.Bus
+	gpus      *gpuWatch
+	sup       *supervisor.Supervisor
+	router    *router.Router
+	control   *control.Server
+	api       net.Listener
+	engines   *engineRates
+	metrics   *metrics.Exporter
+	service   *service.Service
+	facts     *replicaFacts
+	recorders recorders
 
 	upgrading sync.Mutex    // held while a successor is started
 	next      *successor    // set before leaving is closed
@@ -193,6 +194,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	server := router.NewServer(d.closing(d.router))
 	server.ConnState = open.Track
 	var group errgroup.Group
+	finish := d.recorders.start()
 	left := plan.LeftEngines(paths.RuntimeDir(d.cfg.Name))
 	group.Go(func() error {
 		d.awaitAdoption(left)
@@ -222,7 +224,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	err := d.sup.Run(alive)
 	close(d.reaped)
 	d.Stop(0) // when the supervisor ended by itself
-	return errors.Join(err, group.Wait())
+	return errors.Join(err, group.Wait(), finish())
 }
 
 // sweep ends the engines of replicas that the plan no longer has; those it has

@@ -8,12 +8,13 @@ import (
 // newMetrics makes what GET /metrics answers. It is asked while the API is
 // served, when the supervisor is there.
 func (d *Daemon) newMetrics() *metrics.Exporter {
+	lines, spans := d.recorders.dropped()
 	return metrics.New(metrics.Options{
 		Version: d.opts.Version, Revision: d.opts.Revision, Log: d.log,
 		Replicas:      func() []supervisor.Replica { return d.sup.Snapshot() },
 		GPUs:          d.measuredGPUs,
 		StartsHeld:    func() bool { return d.gpus.held() != nil },
-		EventsDropped: d.bus.Dropped,
+		EventsDropped: d.bus.Dropped, LinesDropped: lines, SpansDropped: spans,
 	})
 }
 

@@ -29,18 +29,22 @@ func (d *Daemon) newRouter() (*router.Router, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.metrics = d.newMetrics()
-	rt := router.New(router.Options{
+	opts := router.Options{
 		Log: d.log, Keys: guard, Hosts: d.cfg.AllowedHosts, Origins: d.cfg.AllowedOrigins,
 		StrictModels: d.cfg.StrictModelNames, SessionHeaders: d.cfg.SessionHeaders,
-		Metrics: d.metrics,
 		OnFailure: func(id router.ReplicaID, generation uint64, err error) {
 			d.sup.ReportFailure(supervisor.ReplicaID(id), generation, err)
 		},
 		OnEvent: func(kind string, replica router.ReplicaID, model, text string, fields map[string]string) {
 			d.bus.Publish(events.Event{Kind: kind, Replica: string(replica), Model: model, Text: text, Fields: fields})
 		},
-	})
+	}
+	if err := d.openRecorders(&opts); err != nil {
+		return nil, err
+	}
+	d.metrics = d.newMetrics()
+	opts.Metrics = d.metrics
+	rt := router.New(opts)
 	d.metrics.Register(rt)
 	models := make([]router.Model, 0, len(d.models))
 	for _, m := range d.models {

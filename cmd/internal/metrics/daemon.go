@@ -56,6 +56,7 @@ type daemon struct {
 	o Options
 
 	build, dropped              family
+	lines, spans                family
 	info, state, restarts, took family
 	age                         family
 }
@@ -64,6 +65,8 @@ func newDaemon(o Options) *daemon {
 	d := &daemon{o: o}
 	d.build = d.gauge("warden_build_info", "What warden was built from; always 1.", "version", "revision", "goversion")
 	d.dropped = d.counter("warden_events_dropped_total", "Events that slow watchers of the daemon lost.")
+	d.lines = d.counter("warden_access_log_lines_dropped_total", "Requests that the access log could not take: its disk was full or too slow.")
+	d.spans = d.counter("warden_spans_dropped_total", "Spans that the collector did not take in time.")
 	d.info = d.gauge("warden_replica_info", "What a replica runs; always 1. The device says \"simulated\" where no model answers.",
 		"model", "replica", "device", "engine_version")
 	d.state = d.gauge("warden_replica_state", "1 for the state that a replica is in, 0 for all others.", "model", "replica", "state")
@@ -78,6 +81,12 @@ func newDaemon(o Options) *daemon {
 func (d *daemon) Collect(to chan<- prometheus.Metric) {
 	d.build.send(to, 1, d.o.Version, d.o.Revision, runtime.Version())
 	d.dropped.send(to, float64(d.o.EventsDropped()))
+	if d.o.LinesDropped != nil {
+		d.lines.send(to, float64(d.o.LinesDropped()))
+	}
+	if d.o.SpansDropped != nil {
+		d.spans.send(to, float64(d.o.SpansDropped()))
+	}
 	now := d.o.Now()
 	for _, r := range d.o.Replicas() {
 		d.replica(to, r, now)

@@ -26,8 +26,11 @@ type Options struct {
 	StartsHeld func() bool
 	// EventsDropped counts events that watchers of the daemon lost.
 	EventsDropped func() uint64
-	Log           *slog.Logger     // nil = nothing is logged
-	Now           func() time.Time // nil = time.Now
+	// LinesDropped and SpansDropped count what the access log and the tracer
+	// could not get rid of.
+	LinesDropped, SpansDropped func() uint64
+	Log                        *slog.Logger     // nil = nothing is logged
+	Now                        func() time.Time // nil = time.Now
 }
 
 func (o Options) withDefaults() Options {

@@ -47,6 +47,8 @@ func fleet() Options {
 		Version: "1.2.3", Revision: "abc", Now: func() time.Time { return now },
 		Replicas:      func() []supervisor.Replica { return []supervisor.Replica{ready, down} },
 		EventsDropped: func() uint64 { return 4 },
+		LinesDropped:  func() uint64 { return 5 },
+		SpansDropped:  func() uint64 { return 6 },
 		StartsHeld:    func() bool { return true },
 		GPUs: func() []GPU {
 			return []GPU{
@@ -82,6 +84,8 @@ func TestDaemonAndGPUs(t *testing.T) {
 	e := New(fleet())
 	tests := []struct{ name, want string }{
 		{"warden_events_dropped_total", "warden_events_dropped_total 4\n"},
+		{"warden_access_log_lines_dropped_total", "warden_access_log_lines_dropped_total 5\n"},
+		{"warden_spans_dropped_total", "warden_spans_dropped_total 6\n"},
 		{"warden_replica_info", `warden_replica_info{device="simulated",engine_version="",model="m",replica="r1"} 1
 warden_replica_info{device="simulated",engine_version="0.32.0",model="m",replica="r0"} 1
 `},
