@@ -2,7 +2,6 @@ package router
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/lm-warden/warden/router/dialect"
 	"github.com/lm-warden/warden/router/gate"
+	"github.com/lm-warden/warden/router/link"
 	"github.com/lm-warden/warden/router/metrics"
 	"github.com/lm-warden/warden/router/record"
 )
@@ -31,12 +31,12 @@ type answer struct {
 // says that it failed there and that the client has seen nothing of it, so
 // that it may be tried on another one.
 func (x *exchange) attempt(p place) (again bool) {
-	resp, err := p.up.link.Send(x.ctx, func(ctx context.Context) *http.Request { return x.outgoing(ctx, p) })
+	resp, err := p.up.link.Send(x.ctx, x.outgoing(p))
 	if err != nil {
 		return x.brokeOff(p, fmt.Errorf("replica %s: %w", p.up.id, err))
 	}
-	defer resp.Body.Close()
-	if resp.StatusCode >= 400 {
+	defer resp.Close()
+	if resp.Status >= 400 {
 		return x.engineRefused(p, resp)
 	}
 	return x.relay(p, resp)
@@ -44,13 +44,13 @@ func (x *exchange) attempt(p place) (again bool) {
 
 // outgoing builds the request for one replica. The path is the one from the
 // list of routes, the query the client's own.
-func (x *exchange) outgoing(ctx context.Context, p place) *http.Request {
-	req := &http.Request{
-		Method:        x.req.Method,
-		URL:           &url.URL{Scheme: "http", Host: p.up.link.Host(), Path: x.req.URL.Path, RawQuery: x.req.URL.RawQuery},
-		Header:        gate.Forwarded(x.req.Header),
-		Body:          x.payload.Send(x.body),
-		ContentLength: int64(len(x.body)),
+func (x *exchange) outgoing(p place) *link.Request {
+	target := url.URL{Path: x.req.URL.Path, RawQuery: x.req.URL.RawQuery}
+	req := &link.Request{
+		Method: x.req.Method,
+		Target: target.RequestURI(),
+		Header: gate.Forwarded(x.req.Header),
+		Body:   x.body,
 	}
 	req.Header.Set("X-Request-Id", x.requestID)
 	x.tellTrace(req.Header)
@@ -58,7 +58,7 @@ func (x *exchange) outgoing(ctx context.Context, p place) *http.Request {
 		req.Header.Set("X-Session-Id", x.turn.key.String())
 	}
 	x.prioritise(req.Header, p)
-	return req.WithContext(ctx)
+	return req
 }
 
 // brokeOff handles a connection that failed before anything was sent to the
@@ -78,18 +78,18 @@ func (x *exchange) brokeOff(p place, err error) (again bool) {
 // engineRefused handles an answer with an error status. Most of them are about
 // the request itself and are passed on in the engine's words, which clients
 // match. A dead engine, and one that is full, are tried elsewhere.
-func (x *exchange) engineRefused(p place, resp *http.Response) (again bool) {
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody+1))
+func (x *exchange) engineRefused(p place, resp *link.Answer) (again bool) {
+	body, err := io.ReadAll(io.LimitReader(resp, maxErrorBody+1))
 	if err != nil {
 		return x.brokeOff(p, fmt.Errorf("replica %s: %w", p.up.id, err))
 	}
-	a := &answer{resp.StatusCode, resp.Header, body}
+	a := &answer{resp.Status, resp.Header, body}
 	switch {
-	case x.edit.FoldSystemTurns && resp.StatusCode == http.StatusBadRequest && dialect.RolesMustAlternate(body):
+	case x.edit.FoldSystemTurns && resp.Status == http.StatusBadRequest && dialect.RolesMustAlternate(body):
 		return x.unfold(p)
-	case resp.StatusCode >= 500 && dialect.EngineDead(body):
+	case resp.Status >= 500 && dialect.EngineDead(body):
 		return x.brokeOff(p, p.up.dead())
-	case resp.StatusCode == http.StatusServiceUnavailable:
+	case resp.Status == http.StatusServiceUnavailable:
 		// Back-pressure (--max-num-queued-reqs) or the beginning of a
 		// shutdown; no sign of a fault.
 		x.refusedBy = a
@@ -119,7 +119,7 @@ func (x *exchange) pass(a *answer) {
 }
 
 // isEventStream reports whether an answer is a stream of events.
-func isEventStream(resp *http.Response) bool {
+func isEventStream(resp *link.Answer) bool {
 	kind, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	return err == nil && kind == "text/event-stream"
 }

@@ -10,12 +10,8 @@ import (
 
 	"github.com/lm-warden/warden/router/dialect"
 	"github.com/lm-warden/warden/router/gate"
+	"github.com/lm-warden/warden/router/link"
 )
-
-// pieceSize is the buffer that an answer is copied through. One event of a
-// stream is a few hundred bytes; memory per quiet stream matters more than the
-// speed of long answers.
-const pieceSize = 8 << 10
 
 // maxWhole bounds how much of an unstreamed answer is held back until it is
 // complete. The longest answers of text are a tenth of it; what is larger
@@ -24,7 +20,7 @@ const maxWhole = 1 << 20
 
 // relay copies an answer with a good status to the client: a stream piece by
 // piece, each as soon as it has come. again is as for attempt.
-func (x *exchange) relay(p place, resp *http.Response) (again bool) {
+func (x *exchange) relay(p place, resp *link.Answer) (again bool) {
 	if isEventStream(resp) {
 		return x.relayStream(p, resp)
 	}
@@ -34,14 +30,15 @@ func (x *exchange) relay(p place, resp *http.Response) (again bool) {
 // relayStream copies a stream of events. Nothing is sent before the first byte
 // has come: vLLM sends its headers long before the first token, and until
 // something was sent the request can still move to another replica.
-func (x *exchange) relayStream(p place, resp *http.Response) (again bool) {
+func (x *exchange) relayStream(p place, resp *link.Answer) (again bool) {
 	stream := dialect.NewStream(x.api, dialect.Edits{HideUsage: x.edit.IncludeUsage, MendUsage: x.mendsUsage(true)})
 	defer func() { x.record.Measured(stream.Summary) }()
-	buffer := x.router.pieces.Get().(*[]byte)
-	defer x.router.pieces.Put(buffer)
 	for {
-		n, err := resp.Body.Read(*buffer)
-		out, progress := stream.Feed((*buffer)[:n])
+		piece, err := resp.Next()
+		if err != nil {
+			return x.streamOver(p, resp, stream, err)
+		}
+		out, progress := stream.Feed(piece)
 		if progress {
 			p.up.touch(time.Now())
 		}
@@ -52,16 +49,13 @@ func (x *exchange) relayStream(p place, resp *http.Response) (again bool) {
 			x.firstToken()
 		}
 		x.send(resp, out, true)
-		if err != nil {
-			return x.streamOver(p, resp, stream, err)
-		}
 	}
 }
 
 // streamOver ends a stream after its last piece. One that has its end marker
 // is complete whatever happens to the connection; one that has not is broken
 // even if the engine closed it properly.
-func (x *exchange) streamOver(p place, resp *http.Response, stream *dialect.Stream, err error) (again bool) {
+func (x *exchange) streamOver(p place, resp *link.Answer, stream *dialect.Stream, err error) (again bool) {
 	if stream.Ended {
 		if stream.Failed {
 			x.record.Failed = true
@@ -87,17 +81,11 @@ func (x *exchange) streamOver(p place, resp *http.Response, stream *dialect.Stre
 // relayWhole copies an unstreamed answer. Nothing of it is sent before it is
 // complete: a client can do nothing with a part, and until then the request can
 // still move to another replica.
-func (x *exchange) relayWhole(p place, resp *http.Response) (again bool) {
+func (x *exchange) relayWhole(p place, resp *link.Answer) (again bool) {
 	whole := x.router.buffers.Get()
 	defer x.router.buffers.Put(whole)
-	buffer := x.router.pieces.Get().(*[]byte)
-	defer x.router.pieces.Put(buffer)
 	for whole.Len() <= maxWhole {
-		n, err := resp.Body.Read(*buffer)
-		whole.Write((*buffer)[:n])
-		if n > 0 {
-			p.up.touch(time.Now())
-		}
+		piece, err := resp.Next()
 		if errors.Is(err, io.EOF) {
 			x.sendWhole(resp, whole.Bytes())
 			return false
@@ -105,14 +93,16 @@ func (x *exchange) relayWhole(p place, resp *http.Response) (again bool) {
 		if err != nil {
 			return x.broken(p, err)
 		}
+		whole.Write(piece)
+		p.up.touch(time.Now())
 	}
 	x.firstToken()
 	x.send(resp, whole.Bytes(), false)
-	return x.relayRest(p, resp, *buffer)
+	return x.relayRest(p, resp)
 }
 
 // sendWhole sends a complete answer and reads its usage.
-func (x *exchange) sendWhole(resp *http.Response, body []byte) {
+func (x *exchange) sendWhole(resp *link.Answer, body []byte) {
 	x.record.Measured(x.api.ReadAnswer(body))
 	if x.mendsUsage(false) {
 		body, _ = dialect.MendUsage(body)
@@ -127,19 +117,17 @@ func (x *exchange) sendWhole(resp *http.Response, body []byte) {
 }
 
 // relayRest copies what follows of an answer that is too large to hold.
-func (x *exchange) relayRest(p place, resp *http.Response, buffer []byte) (again bool) {
+func (x *exchange) relayRest(p place, resp *link.Answer) (again bool) {
 	for {
-		n, err := resp.Body.Read(buffer)
-		if n > 0 {
-			p.up.touch(time.Now())
-		}
-		x.send(resp, buffer[:n], false)
+		piece, err := resp.Next()
 		if errors.Is(err, io.EOF) {
 			return false
 		}
 		if err != nil {
 			return x.broken(p, err)
 		}
+		p.up.touch(time.Now())
+		x.send(resp, piece, false)
 	}
 }
 
@@ -164,7 +152,7 @@ func (x *exchange) broken(p place, err error) (again bool) {
 
 // send writes one piece to the client. It does not return when the client has
 // left or does not read.
-func (x *exchange) send(resp *http.Response, piece []byte, flush bool) {
+func (x *exchange) send(resp *link.Answer, piece []byte, flush bool) {
 	if len(piece) == 0 {
 		return
 	}
@@ -187,9 +175,12 @@ func (x *exchange) send(resp *http.Response, piece []byte, flush bool) {
 	}
 }
 
-// commit sends the response headers: from here on there is no other replica.
-func (x *exchange) commit(resp *http.Response, stream bool) {
+// commit sends the response headers: from here on there is no other replica,
+// and nobody needs the request's body any more.
+func (x *exchange) commit(resp *link.Answer, stream bool) {
 	x.committed = true
+	x.payload.Release()
+	x.body = nil
 	h := x.w.Header()
 	gate.Returned(h, resp.Header)
 	if stream {
@@ -200,8 +191,8 @@ func (x *exchange) commit(resp *http.Response, stream bool) {
 		}
 	}
 	x.mark()
-	x.record.Status = resp.StatusCode
-	x.w.WriteHeader(resp.StatusCode)
+	x.record.Status = resp.Status
+	x.w.WriteHeader(resp.Status)
 }
 
 // mark tells the client who answered, and why that one.

@@ -132,7 +132,7 @@ func (d *deployment) setReplicas(replicas []Replica) {
 	for _, facts := range replicas {
 		u := d.upstreams[facts.ID]
 		if u == nil || u.generation != facts.Generation || u.facts.Address != facts.Address {
-			u = newUpstream(facts, d.router.opts.Dial)
+			u = newUpstream(facts, d.router.opts.Dial, &d.router.pieces)
 			d.router.metrics.Replica(d.alias, facts.ID)
 		}
 		u.facts = facts

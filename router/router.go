@@ -112,7 +112,7 @@ type Router struct {
 	nextTurn atomic.Uint64
 	seed     maphash.Seed // of fingerprints
 	buffers  payload.Pool // for request bodies and whole answers
-	pieces   sync.Pool    // *[]byte of pieceSize, for copying answers
+	pieces   link.Buffers // for reading answers
 
 	ctx   context.Context // ends all requests
 	close context.CancelFunc
@@ -129,7 +129,6 @@ func New(opts Options) *Router {
 	r := &Router{opts: opts, guard: gate.NewGuard(opts.Hosts, opts.Origins), metrics: metrics.New(), started: time.Now(), seed: maphash.MakeSeed()}
 	r.ctx, r.close = context.WithCancel(context.Background())
 	r.models.Store(&catalog{})
-	r.pieces.New = func() any { b := make([]byte, pieceSize); return &b }
 	return r
 }
 

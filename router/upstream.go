@@ -24,8 +24,8 @@ type upstream struct {
 	resume *time.Timer // ends the pause
 }
 
-func newUpstream(facts Replica, dial link.Dialer) *upstream {
-	return &upstream{id: facts.ID, generation: facts.Generation, facts: facts, link: link.New(facts.Address, dial)}
+func newUpstream(facts Replica, dial link.Dialer, buffers *link.Buffers) *upstream {
+	return &upstream{id: facts.ID, generation: facts.Generation, facts: facts, link: link.New(facts.Address, dial, buffers)}
 }
 
 // dead is the failure of an engine whose API server still answers, but only to

@@ -1,110 +1,118 @@
-// Package link holds the connections to one process of a replica: how its
-// address is dialled, how long an unused connection is kept, and what a failed
-// one says about the process.
+// Package link holds the connections to one process of a replica, and speaks
+// HTTP/1.1 over them.
+//
+// Reader's path:
+//
+//	link.go     Link, Send: one round trip, and one more when a connection was stale
+//	dial.go     addresses, and the errors that say that nobody listens
+//	idle.go     unused connections: kept for the next request, but not for long
+//	request.go  writing a request
+//	conn.go     reading: a buffer is held only while there is something in it
+//	answer.go   the answer's head and its body, piece by piece
+//	framing.go  where a body ends, as a pure function of its bytes
+//
+// It exists beside net/http's Transport because of what a stream costs while
+// it waits for its next token, which is most of the time: a Transport keeps two
+// goroutines and 8 KiB of buffers for each connection, and copies each piece
+// twice. Here the caller's own goroutine writes and reads, and while it waits
+// nothing is held but the connection. It is no general client: requests have
+// their whole body in memory, there are no redirects, cookies, proxies,
+// compression, TLS or HTTP/2, since engines are on this machine. The parsing of
+// heads is net/http's own.
 package link
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"net"
 	"net/http"
-	"net/http/httptrace"
-	"net/url"
 	"strings"
-	"time"
+	"sync"
 )
-
-// Idle is how long an unused connection to an engine is kept. uvicorn closes
-// its side after 5 s (VLLM_HTTP_TIMEOUT_KEEP_ALIVE); a request sent into that
-// closing would be lost.
-const Idle = 4 * time.Second
-
-// dialTimeout bounds connecting: engines are on this machine, or near it.
-const dialTimeout = 3 * time.Second
-
-// maxIdle is the number of unused connections kept: a burst of turns leaves
-// that many behind, for the next burst.
-const maxIdle = 64
-
-// Dialer connects to an address in the form of Dial.
-type Dialer func(ctx context.Context, address string) (net.Conn, error)
 
 // Link is the connections to one process. Make one with New.
 type Link struct {
-	transport *http.Transport
-	host      string
+	address string
+	host    string
+	dial    Dialer
+	buffers *Buffers
+
+	mu   sync.Mutex
+	idle idle
 }
 
 // New returns a Link to address, which is dialled when the first request is
-// sent.
-func New(address string, dial Dialer) *Link {
-	l := &Link{host: "localhost"}
+// sent. Links may share buffers; nil makes some.
+func New(address string, dial Dialer, buffers *Buffers) *Link {
+	if buffers == nil {
+		buffers = new(Buffers)
+	}
+	l := &Link{address: address, host: "localhost", dial: dial, buffers: buffers}
 	if host, ok := strings.CutPrefix(address, "http://"); ok {
 		l.host = strings.TrimSuffix(host, "/")
-	}
-	l.transport = &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			conn, err := dial(ctx, address)
-			if err != nil {
-				return nil, &dialError{err}
-			}
-			return conn, nil
-		},
-		DisableCompression:  true,
-		MaxIdleConnsPerHost: maxIdle,
-		IdleConnTimeout:     Idle,
 	}
 	return l
 }
 
-// Host is what stands in request URLs and the Host header.
+// Host is what stands in the Host header.
 func (l *Link) Host() string { return l.host }
 
-// Close closes the unused connections; requests in flight go on.
-func (l *Link) Close() { l.transport.CloseIdleConnections() }
+// Request is what is sent.
+type Request struct {
+	Method string
+	Target string // path and query, escaped
+	// Header has what is sent beside Host and Content-Length.
+	Header http.Header
+	Body   []byte
+}
 
-// Send makes one round trip. build is called for each connection tried: a
-// reused one may have been closed by the engine at the very moment of writing,
-// which says nothing about the engine's health, so that one more try on a
-// fresh connection is part of the same attempt.
-func (l *Link) Send(ctx context.Context, build func(context.Context) *http.Request) (*http.Response, error) {
-	for fresh := false; ; fresh = true {
-		reused := false
-		traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-			GotConn: func(info httptrace.GotConnInfo) { reused = info.Reused },
-		})
-		resp, err := l.transport.RoundTrip(build(traced))
-		if err == nil || !reused || fresh || ctx.Err() != nil {
-			return resp, err
+// Send makes one round trip: it returns when the answer's head has come. The
+// end of ctx cuts the connection, also later, while the answer is read; the
+// caller must Close the answer. Nobody reads the request any more when Send
+// returns.
+//
+// A reused connection may have been closed by the engine at the very moment of
+// writing, which says nothing about the engine's health, so that one more try
+// on a fresh connection is part of the same attempt.
+func (l *Link) Send(ctx context.Context, req *Request) (*Answer, error) {
+	for {
+		c, reused, err := l.connect(ctx)
+		if err != nil {
+			return nil, err
 		}
-		l.transport.CloseIdleConnections()
+		a, err := c.roundTrip(ctx, req)
+		if err == nil || !reused || ctx.Err() != nil {
+			return a, err
+		}
+		// The others are as old, or older.
+		l.closeIdle()
 	}
 }
 
-// Dial connects to unix:/path or http://host:port.
-func Dial(ctx context.Context, address string) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
-	defer cancel()
-	var d net.Dialer
-	if path, ok := strings.CutPrefix(address, "unix:"); ok {
-		return d.DialContext(ctx, "unix", path)
+// connect takes a used connection or makes one.
+func (l *Link) connect(ctx context.Context) (c *conn, reused bool, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, false, err
 	}
-	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "http" || u.Host == "" {
-		return nil, fmt.Errorf("replica address %q is neither unix:/path nor http://host:port", address)
+	if c := l.takeIdle(); c != nil {
+		return c, true, nil
 	}
-	return d.DialContext(ctx, "tcp", u.Host)
+	nc, err := l.dial(ctx, l.address)
+	if err != nil {
+		return nil, false, &dialError{err}
+	}
+	return newConn(l, nc), false, nil
 }
 
-// dialError: nothing was sent, because no connection could be made.
-type dialError struct{ err error }
-
-func (e *dialError) Error() string { return e.err.Error() }
-func (e *dialError) Unwrap() error { return e.err }
-
-// NotConnected reports whether err means that no connection could be made.
-func NotConnected(err error) bool {
-	var d *dialError
-	return errors.As(err, &d)
+func (c *conn) roundTrip(ctx context.Context, req *Request) (*Answer, error) {
+	a := &Answer{conn: c, method: req.Method}
+	a.stop = context.AfterFunc(ctx, c.cut)
+	whole, err := c.send(req)
+	if err == nil {
+		err = a.readHead()
+	}
+	if err != nil {
+		a.Close()
+		return nil, err
+	}
+	a.reusable = a.reusable && whole
+	return a, nil
 }

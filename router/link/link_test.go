@@ -1,14 +1,24 @@
 package link
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestAddresses(t *testing.T) {
 	for _, address := range []string{"", "r0", "tcp://127.0.0.1:1", "https://127.0.0.1:1", "http://"} {
@@ -20,7 +30,7 @@ func TestAddresses(t *testing.T) {
 
 func TestHosts(t *testing.T) {
 	for address, want := range map[string]string{"unix:/run/r0.sock": "localhost", "http://127.0.0.1:81/": "127.0.0.1:81"} {
-		if got := New(address, Dial).Host(); got != want {
+		if got := New(address, Dial, nil).Host(); got != want {
 			t.Errorf("%s: host %q, want %q", address, got, want)
 		}
 	}
@@ -29,15 +39,416 @@ func TestHosts(t *testing.T) {
 // Only a failure to connect is one: the caller blames the process for it.
 func TestNotConnected(t *testing.T) {
 	refused := errors.New("refused")
-	l := New("unix:/x", func(context.Context, string) (net.Conn, error) { return nil, refused })
-	_, err := l.Send(t.Context(), func(ctx context.Context) *http.Request {
-		req, _ := http.NewRequestWithContext(ctx, "GET", "http://localhost/", nil)
-		return req
-	})
+	l := New("unix:/x", func(context.Context, string) (net.Conn, error) { return nil, refused }, nil)
+	_, err := l.Send(t.Context(), get)
 	if !errors.Is(err, refused) || !NotConnected(fmt.Errorf("replica r0: %w", err)) {
 		t.Errorf("a refused connection: %v", err)
 	}
 	if NotConnected(refused) || NotConnected(nil) {
 		t.Error("another error was taken for a refused connection")
 	}
+}
+
+var (
+	get  = &Request{Method: "GET", Target: "/"}
+	post = &Request{Method: "POST", Target: "/v1/x?a=b%20c", Header: http.Header{"X-A": {"1", "2"}, "Content-Type": {"application/json"}}, Body: []byte(`{"a":1}`)}
+)
+
+// engine serves raw connections on a unix socket and returns a Link to it.
+// serve gets each connection with its number, from 1 on; it is closed when
+// serve returns.
+func engine(t *testing.T, serve func(n int, c *server)) *Link {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "e.sock")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for n := 1; ; n++ {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			serve(n, &server{c, bufio.NewReader(c)})
+			_ = c.Close()
+		}
+	}()
+	link := New("unix:"+path, Dial, nil)
+	t.Cleanup(func() {
+		link.Close()
+		_ = l.Close()
+		<-done
+	})
+	return link
+}
+
+// server is the engine's side of a connection.
+type server struct {
+	net.Conn
+	in *bufio.Reader
+}
+
+// read takes one whole request off the connection; nil when it is closed.
+func (s *server) read() *http.Request {
+	req, err := http.ReadRequest(s.in)
+	if err != nil {
+		return nil
+	}
+	body, err := io.ReadAll(req.Body)
+	if err != nil {
+		return nil
+	}
+	req.Body = io.NopCloser(strings.NewReader(string(body)))
+	return req
+}
+
+func (s *server) say(text string) { _, _ = io.WriteString(s, text) }
+
+func TestRequest(t *testing.T) {
+	for name, body := range map[string]string{"small": `{"a":1}`, "large": strings.Repeat("a", 1<<20), "empty": ""} {
+		t.Run(name, func(t *testing.T) {
+			got := make(chan *http.Request, 1)
+			l := engine(t, func(_ int, s *server) {
+				got <- s.read()
+				s.say("HTTP/1.1 204 No Content\r\n\r\n")
+			})
+			req := *post
+			req.Body = []byte(body)
+			a, err := l.Send(t.Context(), &req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer a.Close()
+			r := <-got
+			sent, _ := io.ReadAll(r.Body)
+			if r.Method != "POST" || r.RequestURI != post.Target || r.Host != "localhost" || string(sent) != body || r.ContentLength != int64(len(body)) ||
+				fmt.Sprint(r.Header["X-A"]) != "[1 2]" || r.Header.Get("Content-Type") != "application/json" || len(r.TransferEncoding) > 0 {
+				t.Errorf("the engine got %+v with %d bytes", r, len(sent))
+			}
+		})
+	}
+}
+
+// A line end in a header would begin another header, or another request.
+func TestLineEndsInHeadersAreNotSent(t *testing.T) {
+	for _, req := range []*Request{
+		{Method: "GET", Target: "/ HTTP/1.1\r\nX: y\r\n\r\nGET /"},
+		{Method: "GET", Target: "/", Header: http.Header{"A": {"b\nC: d"}}},
+		{Method: "GET", Target: "/", Header: http.Header{"A\r\nB": {"c"}}},
+	} {
+		l := engine(t, func(_ int, s *server) {
+			if r := s.read(); r != nil {
+				t.Errorf("the engine got %+v", r)
+			}
+		})
+		if _, err := l.Send(t.Context(), req); err == nil || !strings.Contains(err.Error(), "line end") {
+			t.Errorf("%+v: %v", req, err)
+		}
+	}
+}
+
+// Answers as engines write them, and as they break off.
+func TestAnswers(t *testing.T) {
+	for _, c := range []struct {
+		name, method, sent string
+		status             int
+		body               string
+		err                error // of reading the body
+		reused             bool
+	}{
+		{"sized", "POST", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nA: b\r\n\r\nhello", 200, "hello", nil, true},
+		{"two equal lengths", "POST", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\nhello", 200, "hello", nil, true},
+		{"empty", "POST", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 200, "", nil, true},
+		{"chunked", "POST", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n6;x=y\r\n world\r\n0\r\n\r\n", 200, "hello world", nil, true},
+		{"chunked with trailer", "POST", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: A\r\n\r\n5\r\nhello\r\n0\r\nA: b\r\nC: d\r\n\r\n", 200, "hello", nil, true},
+		{"until the end", "POST", "HTTP/1.1 200 OK\r\n\r\nhello", 200, "hello", nil, false},
+		{"HTTP/1.0", "POST", "HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhello", 200, "hello", nil, false},
+		{"closing", "POST", "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 5\r\n\r\nhello", 200, "hello", nil, false},
+		{"provisional answers first", "POST", "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", 200, "hello", nil, true},
+		{"HEAD", "HEAD", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", 200, "", nil, true},
+		{"no content", "POST", "HTTP/1.1 204 No Content\r\n\r\n", 204, "", nil, true},
+		{"packed", "POST", "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n\x1f\x8b", 200, "\x1f\x8b", nil, true},
+		{"an error", "POST", "HTTP/1.1 503 No\r\nContent-Length: 2\r\n\r\nno", 503, "no", nil, true},
+		{"more than was asked for", "POST", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhello", 200, "he", nil, false},
+
+		{"sized, cut", "POST", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello", 200, "hello", io.ErrUnexpectedEOF, false},
+		{"chunked, cut in a chunk", "POST", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nhello", 200, "hello", io.ErrUnexpectedEOF, false},
+		{"chunked, cut between chunks", "POST", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n", 200, "hello", io.ErrUnexpectedEOF, false},
+		{"chunked, cut in its end", "POST", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n", 200, "hello", io.ErrUnexpectedEOF, false},
+		{"chunked, wrong", "POST", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhelloX", 200, "hello", errChunks, false},
+		{"chunked, bare line feeds", "POST", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\nhello\n0\n\n", 200, "", errChunks, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			served := make(chan bool, 2) // whether a second request came on the connection
+			l := engine(t, func(n int, s *server) {
+				if s.read() == nil {
+					return
+				}
+				s.say(c.sent)
+				if c.err != nil || !c.reused && !strings.Contains(c.sent, "Content-Length: 2\r\n") {
+					return
+				}
+				served <- s.read() != nil
+			})
+			req := *post
+			req.Method = c.method
+			a, err := l.Send(t.Context(), &req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, err := io.ReadAll(a)
+			a.Close()
+			if a.Status != c.status || string(body) != c.body || !errors.Is(err, c.err) {
+				t.Errorf("%d %q %v", a.Status, body, err)
+			}
+			l.mu.Lock()
+			kept := len(l.idle.conns)
+			l.mu.Unlock()
+			if kept == 1 != c.reused {
+				t.Errorf("%d connections are kept", kept)
+			}
+			if !c.reused {
+				return
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			go func() {
+				if again := <-served; !again {
+					t.Error("the second request did not come on the same connection")
+				}
+				cancel()
+			}()
+			if a, err := l.Send(ctx, get); err == nil {
+				a.Close()
+			}
+		})
+	}
+}
+
+// What is not HTTP is an error before anything is believed of it.
+func TestWrongHeads(t *testing.T) {
+	for _, sent := range []string{
+		"", "HTTP/1.1 200 OK\r\nContent-Le", "SSH-2.0-x\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello",
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nA: " + strings.Repeat("a", maxHead+bufferSize) + "\r\n\r\n", "HTTP/1.1 200 OK\r\nno colon\r\n\r\n",
+	} {
+		l := engine(t, func(_ int, s *server) {
+			if s.read() != nil {
+				s.say(sent)
+			}
+		})
+		if a, err := l.Send(t.Context(), post); err == nil {
+			t.Errorf("%.60q: %+v", sent, a)
+		}
+	}
+}
+
+// An engine may close a connection that it thinks unused in the moment in which
+// a request is sent on it: the request is sent once more, on a new one. One that
+// breaks a new connection is broken.
+func TestStaleConnections(t *testing.T) {
+	const ok = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+	var connections atomic.Int64
+	l := engine(t, func(n int, s *server) {
+		connections.Add(1)
+		if s.read() != nil && n < 3 {
+			s.say(ok) // and close
+		}
+	})
+	send := func() (string, error) {
+		a, err := l.Send(t.Context(), post)
+		if err != nil {
+			return "", err
+		}
+		defer a.Close()
+		body, err := io.ReadAll(a)
+		return string(body), err
+	}
+	for range 2 {
+		if body, err := send(); body != "ok" || err != nil {
+			t.Fatal(body, err)
+		}
+	}
+	if _, err := send(); err == nil || NotConnected(err) || connections.Load() != 3 {
+		t.Errorf("the third engine answered nothing: %v after %d connections", err, connections.Load())
+	}
+}
+
+// The end of the context ends whatever is being waited for, and the engine
+// learns it from its connection.
+func TestCancel(t *testing.T) {
+	for name, sent := range map[string]string{
+		"before the head": "", "in the head": "HTTP/1.1 200", "before the body": "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n",
+		"in the body": "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			gone := make(chan struct{})
+			l := engine(t, func(_ int, s *server) {
+				defer close(gone)
+				if s.read() == nil {
+					return
+				}
+				s.say(sent)
+				cancel()
+				_, _ = s.in.ReadByte() // until the connection ends
+			})
+			a, err := l.Send(ctx, post)
+			if err == nil {
+				_, err = io.ReadAll(a)
+				a.Close()
+			}
+			if err == nil {
+				t.Error("a whole answer")
+			}
+			<-gone
+		})
+	}
+}
+
+// An answer that is given up before its end takes its connection with it: the
+// rest of it would be the beginning of the next.
+func TestUnreadAnswer(t *testing.T) {
+	gone := make(chan struct{})
+	l := engine(t, func(_ int, s *server) {
+		defer close(gone)
+		if s.read() != nil {
+			s.say("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello")
+			_, _ = s.in.ReadByte()
+		}
+	})
+	a, err := l.Send(t.Context(), post)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if piece, err := a.Next(); string(piece) != "hello" || err != nil {
+		t.Fatal(string(piece), err)
+	}
+	a.Close()
+	a.Close()
+	<-gone
+	if _, err := a.Next(); err == nil {
+		t.Error("a closed answer goes on")
+	}
+}
+
+// pipes dials in-memory connections, whose time is the bubble's.
+func pipes(serve func(s *server)) Dialer {
+	return func(context.Context, string) (net.Conn, error) {
+		here, there := net.Pipe()
+		go func() {
+			defer there.Close()
+			serve(&server{there, bufio.NewReader(there)})
+		}()
+		return here, nil
+	}
+}
+
+// An engine that refuses a body answers without reading it, and waits.
+func TestAnswerBeforeTheBodyIsRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		l := New("unix:/x", pipes(func(s *server) {
+			for {
+				if line, err := s.in.ReadString('\n'); err != nil || line == "\r\n" {
+					break
+				}
+			}
+			s.say("HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno")
+			<-release
+		}), nil)
+		began := time.Now()
+		a, err := l.Send(t.Context(), &Request{Method: "POST", Target: "/", Body: make([]byte, 4<<20)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(a)
+		if a.Status != 413 || string(body) != "no" || err != nil || time.Since(began) > 3*stalled {
+			t.Errorf("%d %q %v after %v", a.Status, body, err, time.Since(began))
+		}
+		if len(l.idle.conns) > 0 {
+			t.Error("a connection with half a request on it is kept")
+		}
+		close(release)
+	})
+}
+
+// An engine that stands still for a while, and then reads on, gets it all.
+func TestSlowEngine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		got := make(chan int64, 1)
+		l := New("unix:/x", pipes(func(s *server) {
+			<-time.After(time.Minute)
+			req := s.read()
+			got <- req.ContentLength
+			s.say("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+		}), nil)
+		defer l.Close()
+		a, err := l.Send(t.Context(), &Request{Method: "POST", Target: "/", Body: make([]byte, 4<<20)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := a.Next(); err != io.EOF || <-got != 4<<20 {
+			t.Error(err)
+		}
+	})
+}
+
+// Unused connections end by themselves, each in its time, and are few.
+func TestIdleConnections(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var open atomic.Int64
+		l := New("unix:/x", pipes(func(s *server) {
+			open.Add(1)
+			defer open.Add(-1)
+			for s.read() != nil {
+				s.say("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+			}
+		}), nil)
+		use := func(n int) {
+			var answers []*Answer
+			for range n {
+				a, err := l.Send(t.Context(), post)
+				if err != nil {
+					t.Fatal(err)
+				}
+				answers = append(answers, a)
+			}
+			for _, a := range answers {
+				if _, err := a.Next(); err != io.EOF {
+					t.Fatal(err)
+				}
+			}
+			synctest.Wait()
+		}
+		use(maxIdle + 5)
+		if open.Load() != maxIdle {
+			t.Errorf("%d connections are kept, want %d", open.Load(), maxIdle)
+		}
+		<-time.After(Idle / 2)
+		use(2)
+		<-time.After(Idle/2 + time.Millisecond)
+		synctest.Wait()
+		if open.Load() != 2 {
+			t.Errorf("%d connections are left, want the 2 that were used lately", open.Load())
+		}
+		<-time.After(Idle / 2)
+		synctest.Wait()
+		if open.Load() != 0 {
+			t.Errorf("%d connections are left", open.Load())
+		}
+		use(1)
+		l.Close()
+		synctest.Wait()
+		if open.Load() != 0 {
+			t.Errorf("%d connections are left by Close", open.Load())
+		}
+		use(1) // a request that was on its way
+		if open.Load() != 0 {
+			t.Error("a closed Link keeps connections")
+		}
+	})
 }

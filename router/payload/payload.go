@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -41,57 +40,21 @@ func (p *Pool) Put(b *bytes.Buffer) {
 	}
 }
 
-// Payload is one body. A transport may still read it after its round trip has
-// failed; the buffer goes back to the pool when the last reader is gone.
+// Payload is one body. It belongs to one goroutine.
 type Payload struct {
-	// Bytes is the decoded body. It must not be changed, nor used after
-	// Release.
+	// Bytes is the decoded body, nil after Release. It must not be changed.
 	Bytes  []byte
 	buffer *bytes.Buffer
 	pool   *Pool
-	refs   atomic.Int32
 }
 
-// Release gives up the owner's reference.
+// Release gives the body's memory back: as soon as nobody can ask for it once
+// more, since an answer may take minutes. Later calls do nothing.
 func (p *Payload) Release() {
-	if p.refs.Add(-1) == 0 {
+	if p.buffer != nil {
 		p.pool.Put(p.buffer)
+		p.Bytes, p.buffer = nil, nil
 	}
-}
-
-// Send returns body, which is p.Bytes or an edited copy of them, as the body
-// of one outgoing request.
-func (p *Payload) Send(body []byte) io.ReadCloser {
-	p.refs.Add(1)
-	return &reader{payload: p, rest: body}
-}
-
-// reader: a transport may close it while its writing goroutine reads.
-type reader struct {
-	mu      sync.Mutex
-	payload *Payload
-	rest    []byte
-}
-
-func (r *reader) Read(to []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.rest) == 0 {
-		return 0, io.EOF
-	}
-	n := copy(to, r.rest)
-	r.rest = r.rest[n:]
-	return n, nil
-}
-
-func (r *reader) Close() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.payload != nil {
-		r.payload.Release()
-		r.payload, r.rest = nil, nil
-	}
-	return nil
 }
 
 // Read reads and decodes the whole body of req from in, at most limit bytes
@@ -115,7 +78,6 @@ func Read(req *http.Request, in io.Reader, limit int64, pool *Pool) (*Payload, *
 
 	buffer := pool.Get()
 	p := &Payload{buffer: buffer, pool: pool}
-	p.refs.Store(1)
 	err := fill(buffer, io.LimitReader(decoded, limit+1), req.ContentLength)
 	p.Bytes = buffer.Bytes()
 	switch {

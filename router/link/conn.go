@@ -1,0 +1,124 @@
+package link
+
+import (
+	"io"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// bufferSize is how much is read at a time. Events of a stream come one by one
+// and are a few hundred bytes; this is for large answers and for engines that
+// are faster than their client. No buffer is held while a connection is quiet.
+const bufferSize = 32 << 10
+
+// Buffers lends the buffers that answers are read into. The zero value is
+// ready.
+type Buffers struct{ pool sync.Pool }
+
+func (b *Buffers) get() *[]byte {
+	if p, ok := b.pool.Get().(*[]byte); ok {
+		return p
+	}
+	p := make([]byte, bufferSize)
+	return &p
+}
+
+func (b *Buffers) put(p *[]byte) { b.pool.Put(p) }
+
+// conn is one connection. It belongs to one goroutine at a time; only cut may
+// be called from another one.
+type conn struct {
+	net.Conn
+	link *Link
+
+	// raw reads without waiting: a buffer is then taken only once there is
+	// something to read. nil for connections that are no file (tests in virtual
+	// time): they hold a buffer while they wait.
+	raw     syscall.RawConn
+	tryRead func(fd uintptr) (done bool)
+	got     int
+	failed  error
+
+	buffer *[]byte // on loan, while there is something unread in it
+	unread []byte  // the part of it that has not been used
+}
+
+func newConn(l *Link, nc net.Conn) *conn {
+	c := &conn{Conn: nc, link: l}
+	if f, ok := nc.(syscall.Conn); ok {
+		if raw, err := f.SyscallConn(); err == nil {
+			c.raw, c.tryRead = raw, c.readNow
+		}
+	}
+	return c
+}
+
+// cut closes the connection. Who reads or writes returns at once.
+func (c *conn) cut() { _ = c.Conn.Close() }
+
+// giveBack returns the buffer; nothing of it may be used any more.
+func (c *conn) giveBack() {
+	if c.buffer != nil {
+		c.link.buffers.put(c.buffer)
+		c.buffer, c.unread = nil, nil
+	}
+}
+
+// fill waits for the next bytes, once there are no unread ones. They stay
+// valid until the next fill or giveBack.
+func (c *conn) fill() error {
+	if c.raw == nil {
+		if c.buffer == nil {
+			c.buffer = c.link.buffers.get()
+		}
+		n, err := c.Read(*c.buffer)
+		c.unread = (*c.buffer)[:n]
+		if n > 0 {
+			return nil
+		}
+		return err
+	}
+	c.giveBack()
+	if err := c.raw.Read(c.tryRead); err != nil {
+		return err
+	}
+	if c.got > 0 {
+		c.unread = (*c.buffer)[:c.got]
+		return nil
+	}
+	c.giveBack()
+	if c.failed != nil {
+		return os.NewSyscallError("read", c.failed)
+	}
+	return io.EOF
+}
+
+// readNow reads what there is. It is called when the connection may be
+// readable; false says that it was not.
+func (c *conn) readNow(fd uintptr) (done bool) {
+	if c.buffer == nil {
+		c.buffer = c.link.buffers.get()
+	}
+	for {
+		c.got, c.failed = syscall.Read(int(fd), *c.buffer)
+		if c.failed != syscall.EINTR {
+			break
+		}
+	}
+	if c.failed == syscall.EAGAIN {
+		c.giveBack()
+		return false
+	}
+	return true
+}
+
+// readable reports whether there is something to read within a moment.
+func (c *conn) readable() bool {
+	_ = c.SetReadDeadline(time.Now().Add(time.Millisecond))
+	err := c.fill()
+	_ = c.SetReadDeadline(time.Time{})
+	return err == nil
+}
