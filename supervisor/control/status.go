@@ -51,8 +51,31 @@ type Status struct {
 	GPUs      []GPU     `json:"gpus"`
 	GPUNote   string    `json:"gpu_note,omitempty"` // why GPU figures are missing
 	Hold      *Hold     `json:"hold,omitempty"`     // why no engine can start now; absent while they can
+	Access    *Access   `json:"access,omitempty"`   // absent when everybody may come in, without TLS
 	LogDir    string    `json:"log_dir,omitempty"`
 	Totals    Totals    `json:"totals"`
+}
+
+// Access says who may use the API, and how it is protected.
+type Access struct {
+	Keys []Key `json:"keys"`
+	TLS  *TLS  `json:"tls,omitempty"`
+	// Problem is why a changed key file or certificate does not count; what was read before does.
+	Problem string `json:"problem,omitempty"`
+}
+
+// Key is one API key. Neither it nor its hash is ever told.
+type Key struct {
+	Name        string `json:"name"` // where it has none: the first 8 digits of its hash
+	Scope       string `json:"scope"`
+	InFlight    int    `json:"in_flight"`               // requests
+	MaxInFlight int    `json:"max_in_flight,omitempty"` // 0: no limit
+}
+
+// TLS is what the API is served with.
+type TLS struct {
+	Certificate string    `json:"certificate"` // its file
+	Expires     time.Time `json:"expires"`
 }
 
 // Hold says why no engine is started: the driver would refuse it. Engines that run go on.

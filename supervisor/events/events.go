@@ -26,6 +26,7 @@ const (
 	KindPlaced   Kind = "placed"   // a turn was placed; Fields session, reason
 	KindSpilled  Kind = "spilled"  // a turn was served away from its home
 	KindAffinity Kind = "affinity" // a model's placement policy was changed
+	KindAccess   Kind = "access"   // API keys or the certificate were read again
 	KindGPU      Kind = "gpu"      // something about a GPU
 )
 

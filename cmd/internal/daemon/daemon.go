@@ -15,6 +15,7 @@ import (
 
 	"github.com/lm-warden/warden/cmd/internal/conns"
 	"github.com/lm-warden/warden/cmd/internal/exit"
+	"github.com/lm-warden/warden/cmd/internal/front"
 	"github.com/lm-warden/warden/cmd/internal/metrics"
 	"github.com/lm-warden/warden/cmd/internal/paths"
 	"github.com/lm-warden/warden/cmd/internal/plan"
@@ -56,6 +57,7 @@ type Daemon struct {
 	router    *router.Router
 	control   *control.Server
 	api       net.Listener
+	front     *front.Front
 	engines   *engineRates
 	metrics   *metrics.Exporter
 	service   *service.Service
@@ -125,6 +127,9 @@ func (d *Daemon) prepare(runtime string, passed net.Listener) (err error) {
 	d.cfg.Listen = d.api.Addr().String() // port 0 became a real one
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
+	if d.front, err = d.newFront(); err != nil {
+		return err
+	}
 	if d.gpus, err = watchGPUs(ctx, d.cfg, d.bus, d.log); err != nil {
 		return err
 	}
@@ -198,7 +203,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	left := plan.LeftEngines(paths.RuntimeDir(d.cfg.Name))
 	group.Go(func() error {
 		d.awaitAdoption(left)
-		return notClosed(server.Serve(conns.NewCrowd(d.api, conns.Limit(), d.log)))
+		return notClosed(d.front.Serve(server, conns.NewCrowd(d.api, conns.Limit(), d.log)))
 	})
 	group.Go(func() error { return d.control.Serve(context.Background()) })
 	group.Go(func() error { d.gpus.run(alive, d.bus); return nil })
@@ -218,7 +223,8 @@ func (d *Daemon) Run(ctx context.Context) error {
 			return nil
 		}
 	})
-	group.Go(func() error { d.service.Run(alive, d.serviceFacts, "http://"+d.cfg.Listen+"/healthz"); return nil })
+	group.Go(func() error { d.service.Run(alive, d.serviceFacts, d.front.Probe(d.url())); return nil })
+	group.Go(func() error { d.front.Watch(alive); return nil })
 	group.Go(func() error { d.keepSessions(alive); return nil })
 	d.sweep()
 	err := d.sup.Run(alive)

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lm-warden/warden/cmd/internal/front"
 	"github.com/lm-warden/warden/cmd/internal/load"
 )
 
@@ -31,7 +32,8 @@ func (d *Daemon) playDemo(ctx context.Context) {
 		}
 		wg.Go(func() {
 			_, err := load.Run(ctx, load.Options{
-				URL: "http://" + d.cfg.Listen, Model: d.models[0].Alias, API: api,
+				URL: front.Reachable(d.url()), APIKey: d.front.OwnKey(), Client: d.front.Client(0),
+				Model: d.models[0].Alias, API: api,
 				Sessions: sessions, Shape: shape, Stagger: demoStagger, Seed: uint64(time.Now().UnixNano()) + uint64(i),
 			})
 			if err != nil && ctx.Err() == nil {

@@ -25,7 +25,7 @@ func (d *Daemon) Status() control.Status {
 	samples, gpuNote := d.gpus.latest()
 	s := control.Status{
 		Schema: control.Schema, Version: d.opts.Version, PID: pid, StartedAt: d.started, Now: now,
-		Listen: "http://" + d.cfg.Listen, State: d.state(replicas), GPUNote: gpuNote, Hold: d.gpus.held(), LogDir: paths.StateDir(d.cfg.Name),
+		Listen: d.url(), Access: d.access(), State: d.state(replicas), GPUNote: gpuNote, Hold: d.gpus.held(), LogDir: paths.StateDir(d.cfg.Name),
 		Models: []control.Model{}, Replicas: []control.Replica{}, GPUs: []control.GPU{},
 	}
 	for i, m := range d.models {

@@ -25,12 +25,8 @@ import (
 
 // newRouter makes the data path of the planned models.
 func (d *Daemon) newRouter() (*router.Router, error) {
-	guard, err := loadKeys(d.cfg.APIKeysFile)
-	if err != nil {
-		return nil, err
-	}
 	opts := router.Options{
-		Log: d.log, Keys: guard, Hosts: d.cfg.AllowedHosts, Origins: d.cfg.AllowedOrigins,
+		Log: d.log, Keys: d.front.Keys(), Hosts: d.cfg.AllowedHosts, Origins: d.cfg.AllowedOrigins,
 		StrictModels: d.cfg.StrictModelNames, SessionHeaders: d.cfg.SessionHeaders,
 		OnFailure: func(id router.ReplicaID, generation uint64, err error) {
 			d.sup.ReportFailure(supervisor.ReplicaID(id), generation, err)

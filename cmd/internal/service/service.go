@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"os"
 	"sync/atomic"
 	"time"
@@ -67,7 +66,7 @@ func (s *Service) HandOver(pid int) {
 }
 
 // Run tells how the replicas are, and that the data path answers, until ctx ends.
-func (s *Service) Run(ctx context.Context, facts func() Facts, health string) {
+func (s *Service) Run(ctx context.Context, facts func() Facts, probe func(context.Context) error) {
 	if !s.listens {
 		return
 	}
@@ -79,7 +78,6 @@ func (s *Service) Run(ctx context.Context, facts func() Facts, health string) {
 		defer probes.Stop()
 		alive = probes.C
 	}
-	client := &http.Client{Timeout: s.watchdog / 3, Transport: &http.Transport{DisableKeepAlives: true}}
 	var last told
 	for {
 		var states []string
@@ -92,7 +90,7 @@ func (s *Service) Run(ctx context.Context, facts func() Facts, health string) {
 			return
 		case <-tick.C:
 		case <-alive:
-			if err := probe(ctx, client, health); err != nil && !s.ending.Load() {
+			if err := within(ctx, s.watchdog/3, probe); err != nil && !s.ending.Load() {
 				s.log.Warn("the API does not answer its own probe", "err", err)
 			} else {
 				s.tell(systemd.SdNotifyWatchdog)
@@ -101,21 +99,10 @@ func (s *Service) Run(ctx context.Context, facts func() Facts, health string) {
 	}
 }
 
-// probe goes the way of a client's request, as far as it needs no replica.
-func probe(ctx context.Context, client *http.Client, url string) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return err
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("GET %s: %s", url, resp.Status)
-	}
-	return nil
+func within(ctx context.Context, limit time.Duration, probe func(context.Context) error) error {
+	ctx, done := context.WithTimeout(ctx, limit)
+	defer done()
+	return probe(ctx)
 }
 
 // Facts is what systemd's view of warden depends on.

@@ -2,9 +2,8 @@ package service
 
 import (
 	"context"
+	"errors"
 	"log/slog"
-	"net/http"
-	"net/http/httptest"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -73,20 +72,20 @@ func TestWatchdogIsFedByTheDataPath(t *testing.T) {
 	var broken atomic.Bool
 	broken.Store(true)
 	probes := make(chan struct{}, 100)
-	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if broken.Load() {
-			w.WriteHeader(http.StatusServiceUnavailable)
-		}
+	probe := func(context.Context) error {
 		probes <- struct{}{}
-	}))
-	defer api.Close()
+		if broken.Load() {
+			return errors.New("no answer")
+		}
+		return nil
+	}
 	var ready atomic.Int32
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() {
 		New(slog.New(slog.DiscardHandler)).Run(ctx, func() Facts {
 			return Facts{Ready: int(ready.Load()), Total: 1}
-		}, api.URL)
+		}, probe)
 	})
 	for range 3 {
 		<-probes

@@ -1,0 +1,183 @@
+package front
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/lm-warden/warden/cmd/internal/exit"
+	"github.com/lm-warden/warden/cmd/internal/livefile"
+	"github.com/lm-warden/warden/router/framing"
+	"github.com/lm-warden/warden/router/keys"
+	"github.com/lm-warden/warden/router/secure"
+)
+
+// Options say where keys and certificate are. The zero value lets everybody
+// in, without TLS.
+type Options struct {
+	KeysFile, CertFile, KeyFile string
+	// Log and Tell hear of files that changed; Tell is for people who watch.
+	Log  *slog.Logger
+	Tell func(text string)
+}
+
+// Front is the way in.
+type Front struct {
+	opts        Options
+	guard       *keys.Guard         // nil: everybody
+	own         string              // a key of this process's own, "" without keys
+	certificate *secure.Certificate // nil: no TLS
+	keysSeen    *livefile.Seen
+	certSeen    *livefile.Seen
+
+	mu       sync.Mutex
+	problems map[string]string // by file: why what is in it now does not count
+}
+
+// keysFix is what to do about a key file that cannot be used.
+const keysFix = "`warden keys add NAME` writes one; a line is a key or sha256:<hex>, then name=, scope=, max_in_flight=; mode 0600"
+
+// Open reads what there is.
+func Open(o Options) (*Front, error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Tell == nil {
+		o.Tell = func(string) {}
+	}
+	f := &Front{opts: o, problems: map[string]string{}}
+	if o.KeysFile != "" {
+		f.own = keys.New()
+		f.keysSeen = livefile.Look(o.KeysFile)
+		f.guard = keys.NewGuard()
+		if err := f.readKeys(); err != nil {
+			return nil, exit.Fail(exit.Config, fmt.Errorf("api_keys_file %s: %w", o.KeysFile, err), keysFix)
+		}
+	}
+	if o.CertFile != "" {
+		var err error
+		f.certSeen = livefile.Look(o.CertFile, o.KeyFile)
+		if f.certificate, err = secure.Load(o.CertFile, o.KeyFile); err != nil {
+			return nil, exit.Fail(exit.Config, err, "tls_cert and tls_key name a PEM certificate chain and its private key")
+		}
+	}
+	return f, nil
+}
+
+// Keys are for the router; nil without.
+func (f *Front) Keys() *keys.Guard { return f.guard }
+
+// OwnKey lets this process use its own API.
+func (f *Front) OwnKey() string { return f.own }
+
+// Serve answers on l until the server is closed.
+func (f *Front) Serve(server *http.Server, l net.Listener) error {
+	if f.certificate == nil {
+		return server.Serve(framing.Listen(l))
+	}
+	f.certificate.Configure(server)
+	return server.Serve(f.certificate.Listen(l, framing.Wrap))
+}
+
+// Client asks this very server.
+func (f *Front) Client(timeout time.Duration) *http.Client {
+	if f.certificate != nil {
+		return f.certificate.Client(timeout)
+	}
+	return &http.Client{Timeout: timeout, Transport: &http.Transport{DisableKeepAlives: true}}
+}
+
+// Probe goes the way of a client's request, as far as it needs no replica.
+func (f *Front) Probe(base string) func(context.Context) error {
+	client := f.Client(0)
+	return func(ctx context.Context) error {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, Reachable(base)+"/healthz", nil)
+		if err != nil {
+			return err
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			return fmt.Errorf("GET %s: %s", req.URL, resp.Status)
+		}
+		return nil
+	}
+}
+
+// Reachable is the address to connect to for one that is listened on: all
+// interfaces include this machine's own.
+func Reachable(listen string) string {
+	u, err := url.Parse(listen)
+	if err != nil {
+		return listen
+	}
+	if ip := net.ParseIP(u.Hostname()); ip != nil && ip.IsUnspecified() {
+		host := "127.0.0.1"
+		if ip.To4() == nil {
+			host = "::1"
+		}
+		u.Host = net.JoinHostPort(host, u.Port())
+	}
+	return u.String()
+}
+
+// Warn says what is unwise about listening at an address.
+func (f *Front) Warn(loopback bool) {
+	if !loopback && f.certificate == nil {
+		f.opts.Log.Warn("keys and prompts travel unencrypted beyond this machine: set tls_cert and tls_key, or put a TLS proxy before warden")
+	}
+	if f.certificate != nil {
+		f.warnOfExpiry()
+	}
+}
+
+// expirySoon is when an expiry is worth a warning: renewals are due well
+// before (Let's Encrypt's clients renew 30 days before the end).
+const expirySoon = 14 * 24 * time.Hour
+
+func (f *Front) warnOfExpiry() {
+	if left := time.Until(f.certificate.Expires()); left < expirySoon {
+		f.opts.Log.Warn("the API's certificate expires soon or has expired; a renewed file is read by itself",
+			"file", f.opts.CertFile, "expires", f.certificate.Expires())
+	}
+}
+
+// State is what there is to show.
+type State struct {
+	Keys        []keys.Use // of this moment
+	Certificate string     // its file, "" without TLS
+	Expires     time.Time
+	Problem     error // what on disk does not count, and why
+}
+
+// State describes the way in.
+func (f *Front) State() State {
+	var s State
+	if f.guard != nil {
+		for _, use := range f.guard.Uses() {
+			if use.Hash != keys.HashOf(f.own) {
+				s.Keys = append(s.Keys, use)
+			}
+		}
+	}
+	if f.certificate != nil {
+		s.Certificate, s.Expires = f.opts.CertFile, f.certificate.Expires()
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, file := range []string{f.opts.KeysFile, f.opts.CertFile} {
+		if text := f.problems[file]; text != "" {
+			s.Problem = errors.Join(s.Problem, errors.New(text))
+		}
+	}
+	return s
+}

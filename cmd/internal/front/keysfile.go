@@ -1,0 +1,132 @@
+package front
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/lm-warden/warden/router/keys"
+)
+
+// ReadKeys reads a key file, which nobody else may read.
+func ReadKeys(file string) ([]keys.Key, error) {
+	content, err := readPrivate(file)
+	if err != nil {
+		return nil, err
+	}
+	return keys.Parse(content)
+}
+
+func readPrivate(file string) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+		return nil, fmt.Errorf("mode %04o lets others read it, `chmod 600 %s`", mode, file)
+	}
+	return io.ReadAll(io.LimitReader(f, keys.MaxFile+1))
+}
+
+// AddKey writes k behind the others; a file that is not there is made. What
+// people wrote into it, comments too, stays.
+func AddKey(file string, k keys.Key) error {
+	return editKeys(file, func(content string) (string, error) {
+		if content != "" && !strings.HasSuffix(content, "\n") {
+			content += "\n"
+		}
+		content += k.Line()
+		_, err := keys.Parse([]byte(content)) // a name or a key again
+		if err != nil {
+			return "", err
+		}
+		return content, nil
+	})
+}
+
+// RemoveKey takes out the key of a name or short hash. The last one stays:
+// a running warden would not accept a file without keys.
+func RemoveKey(file, which string) error {
+	found := false
+	return editKeys(file, func(content string) (string, error) {
+		var rest strings.Builder
+		for line := range strings.Lines(content) {
+			one, err := keys.Parse([]byte(line))
+			if err == nil && (one[0].Name == which || one[0].Hash.ID() == which) {
+				found = true
+				continue
+			}
+			rest.WriteString(line)
+		}
+		if !found {
+			return "", fmt.Errorf("no key %q in %s", which, file)
+		}
+		if _, err := keys.Parse([]byte(rest.String())); err != nil {
+			return "", fmt.Errorf("%q is the only key: add another one first", which)
+		}
+		return rest.String(), nil
+	})
+}
+
+// HashKeys replaces keys written in plain text by their hashes.
+func HashKeys(file string) (n int, err error) {
+	err = editKeys(file, func(content string) (string, error) {
+		var out strings.Builder
+		for line := range strings.Lines(content) {
+			if one, err := keys.Parse([]byte(line)); err == nil && one[0].Plain {
+				line = one[0].Line()
+				n++
+			}
+			out.WriteString(line)
+		}
+		return out.String(), nil
+	})
+	return n, err
+}
+
+// editKeys changes a key file in one step: a reader sees the old or the new one.
+func editKeys(file string, change func(string) (string, error)) error {
+	content, err := readPrivate(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	text, err := change(string(content))
+	if err != nil {
+		return err
+	}
+	if target, err := filepath.EvalSymlinks(file); err == nil {
+		file = target // a link stays one
+	}
+	temp, err := os.CreateTemp(filepath.Dir(file), ".keys-") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(temp.Name())
+	_, err = temp.WriteString(text)
+	if err := errors.Join(err, temp.Sync(), temp.Close()); err != nil {
+		return err
+	}
+	if info, err := os.Stat(file); err == nil {
+		keepOwner(temp.Name(), info)
+	}
+	return os.Rename(temp.Name(), file)
+}
+
+// keepOwner gives a new file to the owner of the one it replaces: root edits
+// the file of a service that runs as somebody else. Others cannot give files
+// away, and need not.
+func keepOwner(name string, old os.FileInfo) {
+	if sys, ok := old.Sys().(*syscall.Stat_t); ok {
+		_ = os.Chown(name, int(sys.Uid), int(sys.Gid))
+	}
+}
