@@ -2,7 +2,7 @@
 //
 // Read in this order:
 //
-//  1. status.go: what the daemon says about itself; the wire types of GET /v1/status.
+//  1. status.go, tuning.go: what the daemon says about itself; the wire types of GET /v1/status.
 //  2. action.go: what it can be told to do; log lines; the lines of GET /v1/events.
 //  3. errors.go: what it answers when it cannot.
 //  4. daemon.go: the daemon as this package sees it.

@@ -100,6 +100,11 @@ type Model struct {
 	MaxNumSeqs  int    `json:"max_num_seqs,omitempty"`
 	MaxModelLen int    `json:"max_model_len,omitempty"` // tokens
 
+	Settings         []Setting  `json:"settings,omitempty"` // of its engines
+	KVOffload        *KVOffload `json:"kv_offload,omitempty"`
+	KVEstimateTokens int        `json:"kv_estimate_tokens,omitempty"` // KV cache of a replica, estimated before its start
+	KVTokenBytes     int        `json:"kv_token_bytes,omitempty"`     // KV cache of one token, over all GPUs of a replica
+
 	SessionsLive    int                `json:"sessions_live"`
 	SessionsSeen    uint64             `json:"sessions_seen"`
 	Placements      map[string]uint64  `json:"placements,omitempty"`         // by reason, since start
@@ -170,6 +175,7 @@ type Engine struct {
 	PrefillTokensPerSecond *float64  `json:"prefill_tokens_per_second,omitempty"` // prompt tokens computed, without hits
 	DecodeTokensPerSecond  *float64  `json:"decode_tokens_per_second,omitempty"`
 	HitRate60s             *float64  `json:"hit_rate_60s,omitempty"` // hit tokens / queried tokens; absent with no queries
+	HostTier               *HostTier `json:"host_tier,omitempty"`    // absent without a second tier
 }
 
 // Quantiles of a time in seconds over the last 60 s, from merged buckets.

@@ -75,6 +75,7 @@ func modelStatus(m plan.Model, routed router.ModelSnapshot, replicas []superviso
 		MaxNumSeqs: m.MaxNumSeqs, SessionsLive: routed.SessionsLive, SessionsSeen: uint64(routed.SessionsSeen),
 		Placements: map[string]uint64{}, HomesLost: routed.HomesLost,
 	}
+	addTuning(&out, m)
 	if out.SpillAuto && len(routed.Replicas) > 0 {
 		out.SpillLimit = routed.Replicas[0].SpillLimit
 	}
@@ -143,6 +144,7 @@ func (d *Daemon) engineStatus(r supervisor.Replica, now time.Time) *control.Engi
 			e.HitRate60s = &share
 		}
 	}
+	e.HostTier = d.hostTier(r)
 	return e
 }
 

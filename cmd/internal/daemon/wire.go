@@ -47,7 +47,7 @@ func (d *Daemon) newRouter() (*router.Router, error) {
 		models = append(models, router.Model{
 			Alias: m.Alias, Repo: m.Repo, OwnedBy: ownedBy(m),
 			ExactStreams: m.ExactStreams, ExactErrors: m.ExactErrors, ExactUsage: m.ExactUsage,
-			SystemTurns: mends.SystemTurns(m.SystemTurns),
+			SystemTurns: mends.SystemTurns(m.SystemTurns), EnginePriority: m.Tuned.Priority,
 			Placement: placement.Config{
 				Policy: m.Affinity, SpillLimit: m.SpillAt, SessionTTL: d.cfg.SessionTTL,
 				MaxSessions: d.cfg.MaxSessions, MaxWait: d.cfg.MaxWait,
@@ -111,6 +111,7 @@ func (d *Daemon) warnOfEngines() {
 		d.log.Warn("vLLM is not one that warden was tested with", "err", text)
 		d.bus.Publish(events.Event{Kind: "vllm", Text: text})
 	}
+	d.tellTuning()
 }
 
 // replicaFacts keeps what the router was last told of each replica.
@@ -143,7 +144,7 @@ func (f *replicaFacts) note(r supervisor.Replica) {
 		model = map[supervisor.ReplicaID]router.Replica{}
 		f.byModel[r.Model] = model
 	}
-	now := routerReplica(r)
+	now := f.routerReplica(r)
 	if model[r.ID] == now {
 		return
 	}
@@ -161,10 +162,10 @@ func (f *replicaFacts) note(r supervisor.Replica) {
 func (f *replicaFacts) told(r supervisor.Replica) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.byModel[r.Model][r.ID] == routerReplica(r)
+	return f.byModel[r.Model][r.ID] == f.routerReplica(r)
 }
 
-func routerReplica(r supervisor.Replica) router.Replica {
+func (f *replicaFacts) routerReplica(r supervisor.Replica) router.Replica {
 	capacity := r.Stats.KVCapacityTokens
 	if capacity == 0 {
 		capacity = r.Phase.KVTokens
@@ -175,6 +176,7 @@ func routerReplica(r supervisor.Replica) router.Replica {
 		ID: router.ReplicaID(r.ID), Generation: r.Generation, Address: r.Address,
 		Accepting: r.State.Accepting() || suspect && !unproven, Suspect: suspect,
 		Starting: r.State.Coming() || unproven, MaxNumSeqs: r.MaxNumSeqs, KVCapacityTokens: capacity, MaxModelLen: r.MaxModelLen,
+		HostKVTokens: f.daemon.hostTokens(r.Model),
 	}
 }
 

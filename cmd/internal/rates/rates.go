@@ -30,6 +30,18 @@ type Rates struct {
 	// Hits and Queries are tokens found and looked up in the prefix cache, the
 	// host tier included, in the window.
 	Hits, Queries uint64
+	// HostHits and HostQueries are the same of the host tier alone: what the
+	// GPU's own cache did not have is looked for there.
+	HostHits, HostQueries uint64
+}
+
+// HostHitRate is the share of tokens looked up in the host tier that were there,
+// 0 to 1; ok is false without queries.
+func (r Rates) HostHitRate() (share float64, ok bool) {
+	if r.HostQueries == 0 {
+		return 0, false
+	}
+	return float64(r.HostHits) / float64(r.HostQueries), true
 }
 
 // HitRate is the share of queried tokens that were cached, 0 to 1; ok is false
@@ -74,6 +86,8 @@ func (w *Window) Over() (r Rates, ok bool) {
 		Preemptions: last.Preemptions - first.Preemptions,
 		Hits:        last.PrefixHits - first.PrefixHits + last.ExternalHits - first.ExternalHits,
 		Queries:     last.PrefixQueries - first.PrefixQueries,
+		HostHits:    last.ExternalHits - first.ExternalHits,
+		HostQueries: last.ExternalQueries - first.ExternalQueries,
 		Decode:      float64(last.GenerationTokens-first.GenerationTokens) / seconds,
 	}
 	// Hits are counted at admission and prompt tokens at the first token, so a

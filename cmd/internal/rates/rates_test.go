@@ -61,3 +61,25 @@ func TestRestartBeginsAnew(t *testing.T) {
 		})
 	}
 }
+
+func TestHostTierRates(t *testing.T) {
+	var w Window
+	with := func(second int, hits, queries, hostHits, hostQueries uint64) supervisor.EngineStats {
+		s := reading(second, queries, 0, hits, queries)
+		s.ExternalHits, s.ExternalQueries = hostHits, hostQueries
+		return s
+	}
+	w.Add(1, with(0, 0, 0, 0, 0))
+	w.Add(1, with(10, 200, 1000, 0, 0))
+	if r, _ := w.Over(); r.HostQueries != 0 {
+		t.Errorf("without a tier: %+v", r)
+	} else if _, ok := r.HostHitRate(); ok {
+		t.Error("a rate of a tier that was never asked")
+	}
+	w.Add(1, with(20, 400, 2000, 600, 800))
+	r, _ := w.Over()
+	host, _ := r.HostHitRate()
+	if all, _ := r.HitRate(); host != 0.75 || all != 0.5 {
+		t.Errorf("host %v, all %v: %+v", host, all, r)
+	}
+}
