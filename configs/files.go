@@ -9,6 +9,8 @@ var (
 	schema []byte
 	//go:embed status.schema.json
 	statusSchema []byte
+	//go:embed access-log.schema.json
+	accessLogSchema []byte
 )
 
 // Example is a configuration file with every key, its default and what it does.
@@ -21,3 +23,7 @@ func Schema() []byte { return schema }
 // StatusSchema is the JSON schema of `warden status --json`: it is derived from
 // the control API's types by a test, and only ever gains.
 func StatusSchema() []byte { return statusSchema }
+
+// AccessLogSchema is the JSON schema of a line of the access log: it is derived
+// from its type by a test, and only ever gains.
+func AccessLogSchema() []byte { return accessLogSchema }

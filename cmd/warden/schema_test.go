@@ -8,43 +8,54 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lm-warden/warden/cmd/internal/accesslog"
 	"github.com/lm-warden/warden/configs"
 	"github.com/lm-warden/warden/configs/jsonschema"
 	"github.com/lm-warden/warden/supervisor/control"
 )
 
-var update = flag.Bool("update", false, "write configs/status.schema.json anew")
+var update = flag.Bool("update", false, "write configs/*.schema.json anew")
 
-// `warden status --json` is read by scripts: its schema is published, follows
-// the types, and only ever gains.
+// What scripts read has a published schema, which follows the types and only
+// ever gains.
 func TestStatusSchemaFollowsTheTypes(t *testing.T) {
-	docs, err := jsonschema.Comments(filepath.Join("..", "..", "supervisor", "control"))
+	follows[control.Status](t, "warden status --json", "supervisor/control", "status.schema.json", configs.StatusSchema())
+}
+
+func TestAccessLogSchemaFollowsTheTypes(t *testing.T) {
+	follows[accesslog.Line](t, "a line of warden's access log", "cmd/internal/accesslog", "access-log.schema.json", configs.AccessLogSchema())
+}
+
+func follows[T any](t *testing.T, title, folder, file string, content []byte) {
+	t.Helper()
+	root := filepath.Join("..", "..")
+	docs, err := jsonschema.Comments(filepath.Join(root, folder))
 	if err != nil {
 		t.Fatal(err)
 	}
-	now, err := (jsonschema.Derivation{Tag: "json", Docs: docs}).Of(reflect.TypeFor[control.Status]())
+	now, err := (jsonschema.Derivation{Tag: "json", Docs: docs}).Of(reflect.TypeFor[T]())
 	if err != nil {
 		t.Fatal(err)
 	}
-	now.Dialect, now.Title = jsonschema.Draft, "warden status --json"
-	published, err := jsonschema.Decode(configs.StatusSchema())
+	now.Dialect, now.Title = jsonschema.Draft, title
+	published, err := jsonschema.Decode(content)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if lost := jsonschema.Lost(published, now); len(lost) > 0 {
-		t.Fatalf("readers of `warden status --json` lose something; keep it, or raise control.Schema and begin a new file:\n%s", strings.Join(lost, "\n"))
+		t.Fatalf("readers of %s lose something; keep it, or begin a new file:\n%s", title, strings.Join(lost, "\n"))
 	}
 	want, err := now.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if *update {
-		if err := os.WriteFile(filepath.Join("..", "..", "configs", "status.schema.json"), want, 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(root, "configs", file), want, 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return
 	}
-	if string(want) != string(configs.StatusSchema()) {
-		t.Error("configs/status.schema.json is not what the types say: `go test ./cmd/warden -run StatusSchema -update` writes it anew")
+	if string(want) != string(content) {
+		t.Errorf("configs/%s is not what the types say: `make schemas` writes it anew", file)
 	}
 }

@@ -46,22 +46,24 @@ type Line struct {
 	Cause string `json:"cause,omitempty"`
 	// Finish is why the model stopped: stop, tool_calls or length.
 	Finish string `json:"finish,omitempty"`
-	// BytesIn and BytesOut are the sizes of the bodies.
-	BytesIn  int64 `json:"bytes_in"`
+	// BytesIn is the size of the request's body.
+	BytesIn int64 `json:"bytes_in"`
+	// BytesOut is what was sent of the answer's body.
 	BytesOut int64 `json:"bytes_out"`
-	// PromptTokens, of them CachedTokens from the prefix cache, and
-	// OutputTokens are the engine's own measurements.
+	// PromptTokens is the length of the prompt as the engine measured it.
 	PromptTokens *int `json:"prompt_tokens,omitempty"`
+	// CachedTokens are those of them that came from the prefix cache.
 	CachedTokens *int `json:"cached_tokens,omitempty"`
+	// OutputTokens is the length of the answer as the engine measured it.
 	OutputTokens *int `json:"output_tokens,omitempty"`
 	// PromptTokensEstimated is a guess from the length of the text, made before
 	// an engine has seen it.
 	PromptTokensEstimated *int `json:"prompt_tokens_estimated,omitempty"`
 	// WaitSeconds is the time spent waiting for a place on a replica.
 	WaitSeconds float64 `json:"wait_seconds"`
-	// TTFBSeconds and TTFTSeconds run from the arrival to the first byte of the
-	// answer and to its first token.
+	// TTFBSeconds runs from the arrival to the first byte of the answer.
 	TTFBSeconds *float64 `json:"ttfb_seconds,omitempty"`
+	// TTFTSeconds runs from the arrival to the first token of the answer.
 	TTFTSeconds *float64 `json:"ttft_seconds,omitempty"`
 	// DurationSeconds runs from the arrival to the end.
 	DurationSeconds float64 `json:"duration_seconds"`
