@@ -34,6 +34,7 @@ type arm struct {
 	idle            float64       // CPU seconds a second when it has nothing to do
 	fresh           process.Usage // once it was ready, before any work
 	freshGoroutines int
+	most            int                                // streams that it has held at the same time
 	goroutines      func(context.Context) (int, error) // nil where it does not tell
 	stop            func() error
 }
@@ -73,7 +74,10 @@ func contenders() []contender {
 			return proxies.VLLMRouter(b.urls(), "--policy", "sticky_least_loaded", "--log-level", "warning")
 		}),
 		peer("smg", true, func(b *bed) proxies.Peer {
-			return proxies.SMG(b.urls(), "--policy", "manual", "--assignment-mode", "min_load", "--log-level", "warn")
+			// Its own bound of requests in flight follows from the engines' and
+			// would refuse the largest loads.
+			return proxies.SMG(b.urls(), "--policy", "manual", "--assignment-mode", "min_load", "--log-level", "warn",
+				"--max-concurrent-requests", strconv.Itoa(maxSequences))
 		}),
 	}
 }

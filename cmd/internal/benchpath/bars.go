@@ -16,9 +16,10 @@ type Bar struct {
 	Met   bool     `json:"met"`
 }
 
-// keptPace is the share of due events from which a machine counts as having
-// kept pace: below it events come in bunches, which flatters whoever is late.
-const keptPace = 0.95
+// keptPace is how far the share of due events may be from 1 for the machine to
+// count as having kept pace: else events came in bunches, before or in the
+// window, which flatters whoever is late.
+const keptPace = 0.05
 
 // The bars. CPU: what reading events and bodies may cost beside a proxy that
 // does not read them, and beside those that do.
@@ -92,13 +93,13 @@ func (r Report) eventsWork(rows []Row) string {
 		if row.Kind != paced || row.Streams <= streams || row.Work == quietWork(row.Streams) {
 			continue
 		}
-		slowest := math.Inf(1)
+		worst := 0.0
 		for _, other := range rows {
 			if other.Work == row.Work && other.Pace != nil {
-				slowest = min(slowest, *other.Pace)
+				worst = max(worst, math.Abs(*other.Pace-1))
 			}
 		}
-		if slowest >= keptPace && !math.IsInf(slowest, 1) {
+		if row.CPUPerEvents != nil && worst <= keptPace {
 			best, streams = row.Work, row.Streams
 		}
 	}

@@ -54,6 +54,7 @@ type bench struct {
 // client is one of a cell's clients, with its body.
 type client struct {
 	*caller
+	n    int // counted from 0
 	body []byte
 	turn int
 	t    template
@@ -104,7 +105,7 @@ func (b *bench) clients(firstSession int) ([]*client, error) {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, &client{caller: caller, body: t.of(session), t: t, b: b})
+		out = append(out, &client{caller: caller, n: i, body: t.of(session), t: t, b: b})
 	}
 	return out, nil
 }
@@ -176,6 +177,9 @@ func (b *bench) inLoops(ctx context.Context, clients []*client, cell *Cell) erro
 	}
 	ends := at.Add(b.length)
 	each(func(c *client) {
+		if sleep(ctx, b.offset(c)) != nil {
+			return
+		}
 		for time.Now().Before(ends) && ctx.Err() == nil {
 			c.ask()
 		}
@@ -189,16 +193,27 @@ func (b *bench) inLoops(ctx context.Context, clients []*client, cell *Cell) erro
 	return ctx.Err()
 }
 
+// offset spreads clients whose streams all take the same time: else their
+// requests would come in bursts for ever.
+func (b *bench) offset(c *client) time.Duration {
+	whole := b.work.Script.Interval * time.Duration(b.work.Script.Events)
+	return whole * time.Duration(c.n) / time.Duration(b.work.Streams)
+}
+
 // read takes the counters together.
 func (b *bench) read() (u process.Usage, events int64, at time.Time, err error) {
 	u, err = b.arm.usage()
 	return u, b.events.Load(), time.Now(), err
 }
 
+// leastForCPU is the number of events from which a proxy's time is theirs: what
+// it takes when idle, 3 ms a second, is known to a few milliseconds only.
+const leastForCPU = 2000
+
 // charge puts down what the proxy took in the window, less what it takes when
 // it has nothing to do.
 func (b *bench) charge(cell *Cell, before, after process.Usage) {
-	if b.arm.run.Process == nil {
+	if b.arm.run.Process == nil || b.work.stream() && cell.Events < leastForCPU {
 		return
 	}
 	cpu := (after.CPU - before.CPU).Seconds() - b.arm.idle*cell.WindowSeconds
@@ -210,9 +225,10 @@ func (b *bench) charge(cell *Cell, before, after process.Usage) {
 const leastForMemory = 200
 
 func (b *bench) perStream(ctx context.Context, cell *Cell, after process.Usage) error {
-	if b.arm.run.Process == nil || b.work.Streams < leastForMemory {
+	if b.arm.run.Process == nil || b.work.Streams < max(leastForMemory, b.arm.most) {
 		return nil
 	}
+	b.arm.most = b.work.Streams
 	n := float64(b.work.Streams)
 	cell.RSSPerStream = of(float64(after.RSS-b.arm.fresh.RSS) / n)
 	if b.arm.goroutines == nil {

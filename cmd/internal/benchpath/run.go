@@ -36,13 +36,13 @@ type Options struct {
 	Streams, Quiet []int
 	Loop, Fast     int
 	Bodies         []int
-	Log            io.Writer
+	Log            io.Writer // is told what happens; nil = nobody
 }
 
 // Defaults are the work of the published table.
 func Defaults() Options {
 	return Options{
-		Rounds: 3, Length: 3 * time.Second, Streams: []int{1, 64, 256, 1000}, Quiet: []int{1000, 5000},
+		Rounds: 3, Length: 2 * time.Second, Streams: []int{1, 64, 256, 1000}, Quiet: []int{1000, 5000},
 		Loop: firstByteLoad, Fast: fastStreams, Bodies: bodySizes(),
 	}
 }
@@ -96,13 +96,21 @@ func Run(ctx context.Context, o Options) (report Report, err error) {
 	if err != nil {
 		return report, err
 	}
+	if o.Log == nil {
+		o.Log = io.Discard
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	b := &bed{Options: o, home: proxies.Home{Peers: o.Peers, Client: client}}
+	report = Report{Started: time.Now().UTC(), Machine: machine, Rounds: o.Rounds, WindowSeconds: o.Length.Seconds()}
+	chosen, err := b.choose(&report)
+	if err != nil {
+		return report, err
+	}
 	dir, err := os.MkdirTemp("", "bp")
 	if err != nil {
 		return report, err
 	}
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	b := &bed{Options: o, home: proxies.Home{Dir: dir, Peers: o.Peers, Client: client}}
-	report = Report{Started: time.Now().UTC(), Machine: machine, Rounds: o.Rounds, WindowSeconds: o.Length.Seconds()}
+	b.home.Dir = dir
 	defer func() {
 		if err != nil {
 			fmt.Fprintf(o.Log, "the logs of the run are in %s\n", dir)
@@ -110,10 +118,6 @@ func Run(ctx context.Context, o Options) (report Report, err error) {
 		}
 		err = os.RemoveAll(dir)
 	}()
-	chosen, err := b.choose(&report)
-	if err != nil {
-		return report, err
-	}
 	b.versions(ctx, chosen, &report)
 	todo := slices.DeleteFunc(works(o), func(w work) bool {
 		short := w.descriptors() > limit

@@ -1,7 +1,9 @@
 package benchpath
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -32,13 +34,13 @@ const (
 	loopEvents     = 50  // a second
 	fastStreams    = 16
 	fastEvents     = 2000
-	bodyClients    = 8
+	bodyClients    = 4
 )
 
 func bodySizes() []int { return []int{smallBody, agentBody, 1 << 20, 8 << 20} }
 
-// works are all rows: the quiet ones first, while the memory of a proxy holds
-// nothing else.
+// works are all rows. Streams come in the order of their number: what memory a
+// proxy holds for them shows only while it has not yet held more.
 func works(o Options) []work {
 	var out []work
 	for _, n := range o.Quiet {
@@ -49,6 +51,7 @@ func works(o Options) []work {
 	for _, n := range o.Streams {
 		out = append(out, work{paced, n, smallBody, script{streamEvents, streamInterval}})
 	}
+	slices.SortStableFunc(out, func(a, b work) int { return cmp.Compare(a.Streams, b.Streams) })
 	if o.Loop > 0 {
 		out = append(out, work{loop, o.Loop, agentBody, script{loopEvents, streamInterval}})
 	}
