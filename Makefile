@@ -59,7 +59,8 @@ bench: ## Go benchmarks of the decision and the scanners
 .PHONY: ladder
 ladder: ## all placement policies and rivals in virtual time (SIMULATED), takes minutes, into LADDER (default bin/ladder)
 	@mkdir -p $(LADDER)
-	go run ./cmd/ladder -out $(LADDER)
+	go test -count=1 -timeout 1h -run TestRouterAgreesWithPlacer ./cmd/internal/ladder -args -router $(abspath $(LADDER))/router.json
+	go run ./cmd/ladder -out $(LADDER) -router $(LADDER)/router.json
 
 .PHONY: test-clients
 test-clients: build ## real clients from npm (SDKs, Claude Code, Codex; ALL=1: opencode, Qwen Code too), simulated engines

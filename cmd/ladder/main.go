@@ -26,6 +26,7 @@ func run(args []string, out io.Writer) error {
 	seed := flags.Uint64("seed", 1, "seed of the conversations")
 	only := flags.String("only", "", "play rungs whose group or name contains this")
 	settings := flags.Bool("settings", false, "vary the engines' settings instead of the load")
+	routed := flags.String("router", "", "cells that the router's test has written (make ladder), to stand beside the others")
 	dir := flags.String("out", ".", "folder for ladder.md and ladder.json")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -55,11 +56,30 @@ func run(args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if *routed != "" {
+		if err := join(&report, *routed); err != nil {
+			return err
+		}
+	}
 	report.ByGroup()
 	if err := write(filepath.Join(*dir, "ladder.md"), report.WriteMarkdown); err != nil {
 		return err
 	}
 	return write(filepath.Join(*dir, "ladder.json"), report.WriteJSON)
+}
+
+// join adds the cells of another report.
+func join(report *ladder.Report, path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	other, err := ladder.ReadJSON(f)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return report.Join(other)
 }
 
 func write(path string, content func(io.Writer) error) error {

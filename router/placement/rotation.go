@@ -94,8 +94,9 @@ const (
 	safetyDecrease = 0.9
 	safetyIncrease = 0.03
 	safetyFloor    = 0.3
-	// safetyCeiling is above 1: the growth reserve is for the worst moment, and
-	// near the knee the last conversation often fits without it.
+	// safetyCeiling hands out the whole cache and no more. Found on the ladder:
+	// up to 1.1 while little is lost, the p95 of 16 sessions falls by 40 %, but
+	// 36,000 tokens a replica then serve 6 % fewer turns and 30-turn sessions 5 %.
 	safetyCeiling = 1.0
 	// surpriseShare of the expected cached tokens not found is a miss.
 	surpriseShare = 0.6

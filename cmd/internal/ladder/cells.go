@@ -79,7 +79,7 @@ func (f Fleet) WithDeath(at, down time.Duration) Fleet {
 
 // Policies returns the names of ours, then of the rivals.
 func Policies() []string {
-	names := []string{placement.PolicyAdmission, placement.PolicyAffinity, placement.PolicyBalance}
+	names := ourPolicies()
 	for _, r := range rivals.All() {
 		names = append(names, r.Name)
 	}

@@ -37,7 +37,7 @@ func (c *client) start() {
 	c.sim.drawn++
 	conv := c.sim.open(c.sim.work.draw(c.sim.seed, n), c.slot, placement.Key{})
 	conv.done = func() {
-		c.sim.log.session(conv, c.sim.now)
+		c.sim.log.session(sessionRecord{conv.slot, c.sim.now.Sub(conv.began), conv.ideal}, c.sim.now)
 		if c.rerun {
 			c.start()
 		}
@@ -91,7 +91,7 @@ func (c *conversation) send(began time.Time) {
 func (c *conversation) answered(r *request) {
 	t := c.script.turns[c.turn]
 	c.history = append(c.history, r.answer...)
-	c.ideal += c.sim.idealTurn(r) + t.gap
+	c.ideal += idealTurn(c.sim.engines[0].core.Config(), idealCached(r), len(r.prompt), len(r.answer)) + t.gap
 	c.turn++
 	if t.spawn {
 		c.spawn(t.gap)

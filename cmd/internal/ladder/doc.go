@@ -6,7 +6,9 @@
 //
 // A policy is anything with placement's Step; rivals holds other systems' rules
 // in that form. The engines are supervisor/simengine/core, the scheduler that
-// `warden up --demo` runs.
+// `warden up --demo` runs. PlayRouted plays a load through everything that
+// serves: HTTP clients, the router, the engines' HTTP servers; that it agrees
+// with Play is a test.
 //
 // Reading order:
 //
@@ -16,6 +18,8 @@
 //	sim.go        the event loop between clients, policy and engines
 //	measure.go    from turns to figures, and the check by Little's law
 //	cells.go      the fleets and loads that are compared
+//	routed.go     the same through the router and HTTP; memnet.go connects them,
+//	              routedclient.go talks
 //	settings.go   the engines' own settings, varied one at a time
 //	report.go     tables and JSON
 package ladder

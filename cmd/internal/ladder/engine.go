@@ -120,9 +120,13 @@ func (e *engine) describe() placement.Replica {
 }
 
 func (e *engine) view(now time.Time) placement.EngineView {
-	s := e.core.Stats()
+	return viewOf(e.core.Stats(), e.core.Config().Capacity(), now)
+}
+
+// viewOf is what a scrape of an engine brings.
+func viewOf(s core.Stats, capacity int, now time.Time) placement.EngineView {
 	return placement.EngineView{
 		At: now, Running: s.Running, Waiting: s.Waiting, KVUsed: s.KVUsed,
-		KVCapacityTokens: e.core.Config().Capacity(), Preemptions: s.Preemptions,
+		KVCapacityTokens: capacity, Preemptions: s.Preemptions,
 	}
 }

@@ -28,7 +28,6 @@ type turnRecord struct {
 	cached, ideal  int
 	engine         placement.ReplicaID
 	moved          bool
-	sub            bool
 }
 
 type sessionRecord struct {
@@ -38,25 +37,28 @@ type sessionRecord struct {
 
 func (l *log) in(now time.Time) bool { return !now.Before(l.from) && now.Before(l.to) }
 
-func (l *log) turn(r *request, now time.Time) {
-	if !l.in(now) {
-		return
+func (l *log) turn(t turnRecord, now time.Time) {
+	if l.in(now) {
+		l.turns = append(l.turns, t)
 	}
+}
+
+func (l *log) session(s sessionRecord, now time.Time) {
+	if l.in(now) {
+		l.sessions = append(l.sessions, s)
+	}
+}
+
+// record is the record of r, which ends now.
+func (r *request) record(now time.Time) turnRecord {
 	c := r.conv
-	l.turns = append(l.turns, turnRecord{
+	return turnRecord{
 		slot: c.slot, turn: r.turn,
 		ttfb: r.first.Sub(r.began), routerWait: r.dispatched.Sub(r.arrived),
 		decode: now.Sub(r.first), gap: c.script.turns[r.turn].gap,
 		prompt: len(r.prompt), output: len(r.answer),
 		cached: r.prefill.Cached(), ideal: idealCached(r), engine: r.engine.id,
 		moved: r.rehomed || r.reason == placement.ReasonSpill,
-		sub:   !c.parent.IsZero(),
-	})
-}
-
-func (l *log) session(c *conversation, now time.Time) {
-	if l.in(now) {
-		l.sessions = append(l.sessions, sessionRecord{c.slot, now.Sub(c.began), c.ideal})
 	}
 }
 
@@ -69,18 +71,17 @@ func idealCached(r *request) int {
 	return len(r.prompt) - t.message
 }
 
-// idealTurn is how long a turn takes on an idle engine with an endless cache.
-func (s *sim) idealTurn(r *request) time.Duration {
-	cfg := s.engines[0].core.Config()
-	cached := idealCached(r)
+// idealTurn is how long a turn takes on an idle engine that has cached of its
+// prompt.
+func idealTurn(cfg core.Config, cached, prompt, output int) time.Duration {
 	took := cfg.Cost.Frontend
-	for done := cached; done < len(r.prompt); {
-		n := min(len(r.prompt)-done, cfg.MaxBatchedTokens)
+	for done := cached; done < prompt; {
+		n := min(prompt-done, cfg.MaxBatchedTokens)
 		took += cfg.Cost.Step(core.Load{Tokens: n, PrefillContext: float64(n) * (float64(done) + float64(n)/2)})
 		done += n
 	}
-	one := cfg.Cost.Step(core.Load{Tokens: 1, DecodeContext: len(r.prompt)})
-	return took + time.Duration(len(r.answer)-1)*one
+	one := cfg.Cost.Step(core.Load{Tokens: 1, DecodeContext: prompt})
+	return took + time.Duration(output-1)*one
 }
 
 // Percentiles of a time in seconds.
@@ -92,6 +93,13 @@ type Percentiles struct {
 	Mean float64 `json:"mean"`
 }
 
+// Levels of a run: the placement decision alone between the clients and the
+// engines' schedulers, or the whole router and HTTP on both its sides.
+const (
+	LevelPlacer = "placer"
+	LevelRouter = "router"
+)
+
 // Result is the figures of one cell. Times are in seconds, shares 0 to 1. TTFB
 // is the time from the user's wish to the first token, all waiting included.
 type Result struct {
@@ -99,6 +107,9 @@ type Result struct {
 	Workload string  `json:"workload"`
 	Sessions int     `json:"sessions"`
 	Seconds  float64 `json:"seconds"`
+	// Level says what stood between clients and schedulers: LevelPlacer or
+	// LevelRouter.
+	Level string `json:"level"`
 
 	TTFB       Percentiles `json:"ttfb_seconds"`
 	FirstTurns Percentiles `json:"ttfb_first_turns_seconds"`
@@ -134,19 +145,65 @@ type Result struct {
 	Little float64 `json:"little"`
 }
 
+// facts are what a run knows beside its log.
+type facts struct {
+	work        Workload
+	length      time.Duration
+	engines     []placement.ReplicaID
+	preemptions uint64
+	unfinished  int
+	waiting     time.Duration // longest wait so far of a turn that has no place
+}
+
 func (s *sim) result() Result {
-	l, seconds := &s.log, s.Length.Seconds()
-	r := Result{
-		Workload: s.work.Name, Sessions: s.work.Sessions, Seconds: seconds,
-		Turns: len(l.turns), Unfinished: len(s.pending), Rejected: l.rejected, Broken: l.broken,
+	f := facts{work: s.work, length: s.Length, unfinished: len(s.pending)}
+	for _, p := range s.pending {
+		if p.dispatched.IsZero() {
+			f.waiting = max(f.waiting, s.now.Sub(p.arrived))
+		}
 	}
-	minutes := seconds / 60
-	r.SessionsPerHour = float64(len(l.sessions)) / seconds * 3600
-	r.TurnsPerMinute = float64(len(l.turns)) / minutes
-	var all, first, later, session, tpot []float64
+	for _, e := range s.engines {
+		f.engines = append(f.engines, e.id)
+		f.preemptions += e.core.Stats().Preemptions + e.preemptions
+	}
+	return s.log.result(f)
+}
+
+// result turns what was logged into figures.
+func (l *log) result(f facts) Result {
+	r := Result{
+		Workload: f.work.Name, Sessions: f.work.Sessions, Seconds: f.length.Seconds(), Level: LevelPlacer,
+		Turns: len(l.turns), Unfinished: f.unfinished, Rejected: l.rejected, Broken: l.broken,
+		Preemptions: f.preemptions, MaxWait: f.waiting.Seconds(),
+	}
+	l.rates(&r)
+	l.times(&r)
+	l.fairness(&r, f)
+	return r
+}
+
+// rates fills in what was done in the time and how much of it was saved.
+func (l *log) rates(r *Result) {
+	minutes := r.Seconds / 60
 	var output, prompt, cached, ideal int
-	var wait, ttfb, cycle time.Duration
-	perSlot, perEngine := map[int]float64{}, map[placement.ReplicaID]int{}
+	for _, t := range l.turns {
+		output, prompt = output+t.output, prompt+t.prompt
+		cached, ideal = cached+t.cached, ideal+t.ideal
+		if t.moved {
+			r.Moves++
+		}
+	}
+	r.SessionsPerHour = float64(len(l.sessions)) / r.Seconds * 3600
+	r.TurnsPerMinute = float64(len(l.turns)) / minutes
+	r.OutputPerMinute, r.PromptPerMinute = float64(output)/minutes, float64(prompt)/minutes
+	r.WastedPerMinute = float64(max(ideal-cached, 0)) / minutes
+	r.HitRate, r.IdealHitRate = ratio(cached, prompt), ratio(ideal, prompt)
+}
+
+// times fills in how long things took.
+func (l *log) times(r *Result) {
+	var all, first, later, session, tpot []float64
+	var wait, ttfb time.Duration
 	for _, t := range l.turns {
 		all = append(all, t.ttfb.Seconds())
 		if t.turn == 0 {
@@ -157,48 +214,44 @@ func (s *sim) result() Result {
 		if t.output > 1 {
 			tpot = append(tpot, t.decode.Seconds()/float64(t.output-1))
 		}
-		output, prompt = output+t.output, prompt+t.prompt
-		cached, ideal = cached+t.cached, ideal+t.ideal
-		wait, ttfb, cycle = wait+t.routerWait, ttfb+t.ttfb, cycle+t.ttfb+t.decode+t.gap
+		wait, ttfb = wait+t.routerWait, ttfb+t.ttfb
 		r.MaxWait = max(r.MaxWait, t.routerWait.Seconds())
-		perSlot[t.slot]++
-		perEngine[t.engine]++
-		if t.moved {
-			r.Moves++
-		}
 	}
-	var slowdown []float64
 	for _, x := range l.sessions {
 		session = append(session, x.took.Seconds())
-		slowdown = append(slowdown, x.took.Seconds()/x.ideal.Seconds())
-	}
-	for _, p := range s.pending {
-		if p.dispatched.IsZero() {
-			r.MaxWait = max(r.MaxWait, s.now.Sub(p.arrived).Seconds())
-		}
 	}
 	r.TTFB, r.FirstTurns, r.LaterTurns = percentiles(all), percentiles(first), percentiles(later)
 	r.Session, r.TPOT = percentiles(session), percentiles(tpot)
-	r.OutputPerMinute, r.PromptPerMinute = float64(output)/minutes, float64(prompt)/minutes
-	r.WastedPerMinute = float64(max(ideal-cached, 0)) / minutes
-	r.HitRate, r.IdealHitRate = ratio(cached, prompt), ratio(ideal, prompt)
 	r.RouterShare = ratio(wait, ttfb)
-	for _, e := range s.engines {
-		r.PerEngine = append(r.PerEngine, perEngine[e.id])
-		r.Preemptions += e.core.Stats().Preemptions + e.preemptions
+}
+
+// fairness fills in who got how much, and the check by Little's law.
+func (l *log) fairness(r *Result, f facts) {
+	var cycle time.Duration
+	perSlot, perEngine := map[int]float64{}, map[placement.ReplicaID]int{}
+	for _, t := range l.turns {
+		cycle += t.ttfb + t.decode + t.gap
+		perSlot[t.slot]++
+		perEngine[t.engine]++
 	}
-	if n := s.work.Sessions; n > 0 {
+	for _, e := range f.engines {
+		r.PerEngine = append(r.PerEngine, perEngine[e])
+	}
+	if n := f.work.Sessions; n > 0 {
 		counts := make([]float64, n)
 		for slot, c := range perSlot {
 			counts[slot] = c
 		}
 		r.JainClients = jain(counts)
-		if s.work.Subagents == 0 {
-			r.Little = cycle.Seconds() / seconds / float64(n)
+		if f.work.Subagents == 0 {
+			r.Little = cycle.Seconds() / r.Seconds / float64(n)
 		}
 	}
+	slowdown := make([]float64, 0, len(l.sessions))
+	for _, x := range l.sessions {
+		slowdown = append(slowdown, x.took.Seconds()/x.ideal.Seconds())
+	}
 	r.JainSlowdown = jain(slowdown)
-	return r
 }
 
 func ratio[T int | time.Duration](a, b T) float64 {

@@ -1,6 +1,7 @@
 package ladder
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -53,6 +54,28 @@ func (r Report) WriteJSON(w io.Writer) error {
 	return e.Encode(r)
 }
 
+// ReadJSON reads what WriteJSON has written.
+func ReadJSON(r io.Reader) (Report, error) {
+	var rep Report
+	err := json.NewDecoder(r).Decode(&rep)
+	return rep, err
+}
+
+// Join adds the cells of a report of the same length and seed, of those rungs
+// that r has as well.
+func (r *Report) Join(other Report) error {
+	if other.Profile != r.Profile || other.Length != r.Length || other.Warmup != r.Warmup || other.Seed != r.Seed {
+		return fmt.Errorf("it was played on %s for %.0f s after %.0f s with seed %d, this on %s for %.0f s after %.0f s with seed %d",
+			other.Profile, other.Length, other.Warmup, other.Seed, r.Profile, r.Length, r.Warmup, r.Seed)
+	}
+	for _, c := range other.Cells {
+		if slices.ContainsFunc(r.Cells, func(own Cell) bool { return own.Group == c.Group && own.Rung == c.Rung }) {
+			r.Cells = append(r.Cells, c)
+		}
+	}
+	return nil
+}
+
 // column is one column of the Markdown tables.
 type column struct {
 	title string
@@ -62,6 +85,7 @@ type column struct {
 func columns() []column {
 	return []column{
 		{"policy", func(r Result) string { return r.Policy }},
+		{"level", func(r Result) string { return r.Level }},
 		{"p50 s", func(r Result) string { return seconds(r.TTFB.P50) }},
 		{"p95 s", func(r Result) string { return seconds(r.TTFB.P95) }},
 		{"first turns p50 · p95", func(r Result) string { return seconds(r.FirstTurns.P50) + " · " + seconds(r.FirstTurns.P95) }},
@@ -94,7 +118,7 @@ func (r Report) WriteMarkdown(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Placement policies, SIMULATED\n\n")
 	fmt.Fprintf(&b, "No figure here was measured on hardware. Engines: vLLM V1's scheduler step by step, profile `%s`, four replicas, 32 sequences each. "+
-		"%.0f s of warm-up and %.0f s of measurement in virtual time, seed %d. Times to first token include all waiting; `longest wait` is in the router's queue; "+
+		"%.0f s of warm-up and %.0f s of measurement in virtual time, seed %d. Times to first token include all waiting; `level` is what stood between clients and schedulers: the `placer` alone, or the `router` with HTTP on both its sides; `longest wait` is in the router's queue; "+
 		"`hits` is against an endless cache; `wasted` is what such a cache would have saved; `Little` is (TTFT + decode + pause) × rate / sessions and must be 1 in a closed loop.\n",
 		r.Profile, r.Warmup, r.Length, r.Seed)
 	cols := columns()
@@ -123,13 +147,20 @@ func (r Report) WriteMarkdown(w io.Writer) error {
 	return err
 }
 
-// ByGroup orders cells so that each group is together, as the report needs it.
+// ByGroup orders cells so that each group, and in it each rung, is together, as
+// the report needs it.
 func (r *Report) ByGroup() {
-	order := map[string]int{}
-	for _, c := range r.Cells {
-		if _, seen := order[c.Group]; !seen {
-			order[c.Group] = len(order)
+	groups, rungs := map[string]int{}, map[string]int{}
+	place := func(order map[string]int, name string) {
+		if _, seen := order[name]; !seen {
+			order[name] = len(order)
 		}
 	}
-	slices.SortStableFunc(r.Cells, func(a, b Cell) int { return order[a.Group] - order[b.Group] })
+	for _, c := range r.Cells {
+		place(groups, c.Group)
+		place(rungs, c.Group+c.Rung)
+	}
+	slices.SortStableFunc(r.Cells, func(a, b Cell) int {
+		return cmp.Or(groups[a.Group]-groups[b.Group], rungs[a.Group+a.Rung]-rungs[b.Group+b.Rung])
+	})
 }

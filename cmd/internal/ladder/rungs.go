@@ -85,6 +85,24 @@ type Times struct{ Warmup, Length time.Duration }
 func Full() Times  { return Times{2 * time.Minute, 20 * time.Minute} }
 func Short() Times { return Times{2 * time.Minute, 6 * time.Minute} }
 
+func ourPolicies() []string {
+	return []string{placement.PolicyAdmission, placement.PolicyAffinity, placement.PolicyBalance}
+}
+
+// RoutedRungs are those that PlayRouted plays too: our policies under the
+// reference load. Rivals are rules, not routers, so they run in Play alone.
+func RoutedRungs(t Times, seed uint64) ([]Rung, error) {
+	fleet, err := ReferenceFleet()
+	if err != nil {
+		return nil, err
+	}
+	b := builder{times: t, seed: seed}
+	for _, n := range ladderSessions() {
+		b.add(groupReference, Reference(n), fleet, ourPolicies())
+	}
+	return b.rungs, nil
+}
+
 // Rungs returns the whole ladder.
 func Rungs(t Times, seed uint64) ([]Rung, error) {
 	fleet, err := ReferenceFleet()
@@ -96,8 +114,8 @@ func Rungs(t Times, seed uint64) ([]Rung, error) {
 		return nil, err
 	}
 	small := fleet.WithKV(smallKV)
-	ours := []string{placement.PolicyAdmission, placement.PolicyAffinity, placement.PolicyBalance}
-	few := append(ours, "round-robin", "dp-0.27", "stick-table", "bounded-hash", "dynamo", "lmetric")
+	ours := ourPolicies()
+	few := append(ourPolicies(), "round-robin", "dp-0.27", "stick-table", "bounded-hash", "dynamo", "lmetric")
 	b := builder{times: t, seed: seed}
 	for _, n := range ladderSessions() {
 		b.add(groupReference, Reference(n), fleet, Policies())

@@ -197,7 +197,7 @@ func (s *sim) finished(r *request) {
 		PromptTokens: len(r.prompt), OutputTokens: len(r.answer),
 		CachedTokens: r.prefill.Cached(), FinishClass: "stop",
 	}})
-	s.log.turn(r, s.now)
+	s.log.turn(r.record(s.now), s.now)
 	r.conv.answered(r)
 }
 
