@@ -66,5 +66,5 @@ func (a *app) endpoint(ctx context.Context, model string) (at clients.Endpoint, 
 	if model == "" && len(cfg.Models) == 1 {
 		model = cfg.Models[0].Alias
 	}
-	return clients.Endpoint{URL: clients.Reachable("http://" + cfg.Listen), Model: cmp.Or(model, clients.UnnamedModel)}, nil
+	return clients.Endpoint{URL: clients.Reachable(cfg.URL(cfg.Listen)), Model: cmp.Or(model, clients.UnnamedModel)}, nil
 }

@@ -48,8 +48,7 @@ func (a *app) root() *cobra.Command {
 		Use:   "warden",
 		Short: "vLLM on every GPU of this machine, each conversation on the replica that remembers it",
 		Example: `  warden up --demo                    # no GPU, no Python: four simulated replicas
-  warden up --model qwen3-4b --dp 4   # one vLLM per GPU
-  warden affinity off qwen3-4b        # live`,
+  warden up --model qwen3-4b --dp 4   # one vLLM per GPU`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          onlyCommands,
@@ -83,7 +82,7 @@ func (a *app) root() *cobra.Command {
 	grouped("run", a.upCommand(), a.downCommand(), a.upgradeCommand(), a.benchCommand())
 	grouped("watch", a.statusCommand(), a.topCommand(), a.logsCommand(), a.eventsCommand())
 	grouped("steer", a.affinityCommand(), a.spillCommand(), a.restartCommand(), a.drainCommand(), a.undrainCommand(), a.killCommand(), a.retryCommand())
-	grouped("setup", a.setupCommand(), a.doctorCommand(), a.envCommand(), a.modelsCommand(), a.gpusCommand(), a.configCommand(), a.completionCommand(), a.versionCommand())
+	grouped("setup", a.setupCommand(), a.doctorCommand(), a.envCommand(), a.keysCommand(), a.modelsCommand(), a.gpusCommand(), a.configCommand(), a.completionCommand(), a.versionCommand())
 	root.AddCommand(exitCodesTopic(), a.docsCommand(), a.reapCommand())
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetHelpCommandGroupID("setup")

@@ -68,7 +68,7 @@ What follows -- goes to vLLM unchanged.`,
 
 // configFlags are the flags that stand for a configuration key.
 var configFlags = map[string]string{
-	"listen": "listen", "insecure": "insecure", "drain": "drain", "max-wait": "max_wait", "api-keys-file": "api_keys_file",
+	"listen": "listen", "insecure": "insecure", "drain": "drain", "max-wait": "max_wait", "api-keys-file": "api_keys_file", "tls-cert": "tls_cert", "tls-key": "tls_key",
 	"access-log": "access_log", "device": "engine::device", "vllm": "engine::vllm", "parallel-start": "engine::parallel_start",
 }
 
@@ -87,8 +87,10 @@ func (f *upFlags) register(a *app, cmd *cobra.Command) {
 	fl.StringVar(&f.spill, "spill-limit", "", "`N` requests in flight from which a turn is served elsewhere, or auto")
 	fl.IntVar(&f.maxNumSeqs, "max-num-seqs", 0, "`N` concurrent sequences of an engine, default "+strconv.Itoa(configs.DefaultMaxNumSeqs))
 	fl.Bool("parallel-start", false, "start all replicas at once [WARDEN_ENGINE_PARALLEL_START]")
-	fl.String("api-keys-file", "", "0600 `FILE` of accepted API keys [WARDEN_API_KEYS_FILE]")
+	fl.String("api-keys-file", "", "0600 `FILE` of API keys (warden keys) [WARDEN_API_KEYS_FILE]")
 	fl.String("access-log", "", "`FILE` for one JSON line a request, never content [WARDEN_ACCESS_LOG]")
+	fl.String("tls-cert", "", "PEM `FILE` of the API's certificate chain [WARDEN_TLS_CERT]")
+	fl.String("tls-key", "", "PEM `FILE` of its private key [WARDEN_TLS_KEY]")
 	fl.Bool("insecure", false, "listen beyond loopback without API keys [WARDEN_INSECURE]")
 	fl.Duration("drain", d.Drain, "longest `TIME` for held requests at the stop [WARDEN_DRAIN]")
 	fl.Duration("max-wait", d.MaxWait, "longest `TIME` a request waits for a replica [WARDEN_MAX_WAIT]")

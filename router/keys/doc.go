@@ -14,6 +14,7 @@
 //
 // infer lets a client ask an engine (every POST path), read lets it look
 // (/metrics). Either may list the models, which clients do before they ask.
-// admin is both: the data path has nothing to administer. Steering goes over
+// admin is all
+// there is, today no more than both: the data path has nothing to administer. Steering goes over
 // the control socket, which no key opens.
 package keys

@@ -13,9 +13,10 @@ import (
 type Scope uint8
 
 const (
-	Infer Scope = 1 << iota // ask an engine
-	Read                    // look at the metrics
-	Admin Scope = Infer | Read
+	Infer   Scope = 1 << iota // ask an engine
+	Read                      // look at the metrics
+	theRest                   // what there may be one day
+	Admin   = Infer | Read | theRest
 )
 
 // scopeNames are in the order they are written in.

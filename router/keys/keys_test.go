@@ -24,7 +24,7 @@ func TestParse(t *testing.T) {
 			{Hash: HashOf("plain-key"), Scope: Infer | Read, Plain: true},
 			{Hash: zeroA, Name: "ann", Scope: Infer, MaxInFlight: 3},
 		}, ""},
-		{"admin is both", "k scope=admin", []Key{{Hash: HashOf("k"), Scope: Infer | Read, Plain: true}}, ""},
+		{"admin is more than both", "k scope=admin", []Key{{Hash: HashOf("k"), Scope: Admin, Plain: true}}, ""},
 		{"windows line ends", "k name=a\r\n", []Key{{Hash: HashOf("k"), Name: "a", Scope: Infer | Read, Plain: true}}, ""},
 		{"empty", "# nothing\n", nil, "holds no key"},
 		{"short digest", "k\nsha256:0a", nil, "line 2: not 64 hexadecimal digits"},
@@ -84,6 +84,11 @@ func TestNobodyWithoutAKey(t *testing.T) {
 }
 
 func TestScopes(t *testing.T) {
+	for scope, want := range map[Scope]string{Infer: "infer", Infer | Read: "infer,read", Admin: "admin"} {
+		if got := scope.String(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
 	for _, c := range []struct {
 		has, need Scope
 		want      bool

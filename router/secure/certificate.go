@@ -4,7 +4,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"sync/atomic"
 	"time"
@@ -58,16 +57,13 @@ func (c *Certificate) Shown(state tls.ConnectionState) error {
 	return nil
 }
 
-// Client makes requests to this very server.
-func (c *Certificate) Client(timeout time.Duration) *http.Client {
-	return &http.Client{Timeout: timeout, Transport: &http.Transport{
-		DisableKeepAlives: true, // a renewed certificate is seen at once
-		TLSClientConfig: &tls.Config{
-			MinVersion:         tls.VersionTLS12,
-			InsecureSkipVerify: true, //nolint:gosec // Shown is stricter: this one certificate, whoever signed it
-			VerifyConnection:   c.Shown,
-		},
-	}}
+// ToMyself are a client's settings for requests to this very server.
+func (c *Certificate) ToMyself() *tls.Config {
+	return &tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		InsecureSkipVerify: true, //nolint:gosec // Shown is stricter: this one certificate, whoever signed it
+		VerifyConnection:   c.Shown,
+	}
 }
 
 // config is the server's side of TLS.

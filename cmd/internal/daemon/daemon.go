@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/lm-warden/warden/cmd/internal/clients"
 	"github.com/lm-warden/warden/cmd/internal/conns"
 	"github.com/lm-warden/warden/cmd/internal/exit"
 	"github.com/lm-warden/warden/cmd/internal/front"
@@ -223,7 +224,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 			return nil
 		}
 	})
-	group.Go(func() error { d.service.Run(alive, d.serviceFacts, d.front.Probe(d.url())); return nil })
+	group.Go(func() error { d.service.Run(alive, d.serviceFacts, d.front.Probe(clients.Reachable(d.url()))); return nil })
 	group.Go(func() error { d.front.Watch(alive); return nil })
 	group.Go(func() error { d.keepSessions(alive); return nil })
 	d.sweep()

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lm-warden/warden/cmd/internal/front"
+	"github.com/lm-warden/warden/cmd/internal/clients"
 	"github.com/lm-warden/warden/cmd/internal/load"
 )
 
@@ -32,7 +32,7 @@ func (d *Daemon) playDemo(ctx context.Context) {
 		}
 		wg.Go(func() {
 			_, err := load.Run(ctx, load.Options{
-				URL: front.Reachable(d.url()), APIKey: d.front.OwnKey(), Client: d.front.Client(0),
+				URL: clients.Reachable(d.url()), APIKey: d.front.OwnKey(), Client: d.front.Client(sessions),
 				Model: d.models[0].Alias, API: api,
 				Sessions: sessions, Shape: shape, Stagger: demoStagger, Seed: uint64(time.Now().UnixNano()) + uint64(i),
 			})

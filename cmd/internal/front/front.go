@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/url"
 	"sync"
 	"time"
 
@@ -85,19 +84,24 @@ func (f *Front) Serve(server *http.Server, l net.Listener) error {
 	return server.Serve(f.certificate.Listen(l, framing.Wrap))
 }
 
-// Client asks this very server.
-func (f *Front) Client(timeout time.Duration) *http.Client {
+// Client asks this very server, over up to some connections at a time.
+func (f *Front) Client(connections int) *http.Client {
+	t := &http.Transport{MaxIdleConnsPerHost: connections, DisableKeepAlives: connections == 0, IdleConnTimeout: clientIdle, DisableCompression: true}
 	if f.certificate != nil {
-		return f.certificate.Client(timeout)
+		t.TLSClientConfig = f.certificate.ToMyself()
 	}
-	return &http.Client{Timeout: timeout, Transport: &http.Transport{DisableKeepAlives: true}}
+	return &http.Client{Transport: t}
 }
 
-// Probe goes the way of a client's request, as far as it needs no replica.
+// clientIdle is how long a connection to oneself stays open between requests.
+const clientIdle = 4 * time.Second
+
+// Probe goes the way of a client's request to base, as far as it needs no
+// replica.
 func (f *Front) Probe(base string) func(context.Context) error {
 	client := f.Client(0)
 	return func(ctx context.Context) error {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, Reachable(base)+"/healthz", nil)
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/healthz", nil)
 		if err != nil {
 			return err
 		}
@@ -111,23 +115,6 @@ func (f *Front) Probe(base string) func(context.Context) error {
 		}
 		return nil
 	}
-}
-
-// Reachable is the address to connect to for one that is listened on: all
-// interfaces include this machine's own.
-func Reachable(listen string) string {
-	u, err := url.Parse(listen)
-	if err != nil {
-		return listen
-	}
-	if ip := net.ParseIP(u.Hostname()); ip != nil && ip.IsUnspecified() {
-		host := "127.0.0.1"
-		if ip.To4() == nil {
-			host = "::1"
-		}
-		u.Host = net.JoinHostPort(host, u.Port())
-	}
-	return u.String()
 }
 
 // Warn says what is unwise about listening at an address.

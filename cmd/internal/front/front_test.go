@@ -144,14 +144,3 @@ func TestOpenRefuses(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 }
-
-func TestReachable(t *testing.T) {
-	for listen, want := range map[string]string{
-		"http://127.0.0.1:8000": "http://127.0.0.1:8000", "https://0.0.0.0:8000": "https://127.0.0.1:8000",
-		"http://[::]:80": "http://[::1]:80", "http://10.1.2.3:1": "http://10.1.2.3:1",
-	} {
-		if got := Reachable(listen); got != want {
-			t.Errorf("%s: %s, want %s", listen, got, want)
-		}
-	}
-}
