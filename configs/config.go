@@ -236,7 +236,25 @@ func (m Model) Spill() (int, error) {
 	if err != nil || n < 1 {
 		return 0, fmt.Errorf("spill_limit %q is neither auto nor a number of requests of at least 1", m.SpillLimit)
 	}
+	if err := CheckSpill(n); err != nil {
+		return 0, err
+	}
 	return n, nil
+}
+
+// MaxSpill is the largest spill limit. No replica ever holds so many requests, so
+// it means that turns never spill; above it a key was pressed too long.
+const MaxSpill = 1_000_000
+
+// CheckSpill says whether a spill limit can be meant; 0 is auto.
+func CheckSpill(limit int) error {
+	if limit < 0 {
+		return fmt.Errorf("spill limit %d must not be negative", limit)
+	}
+	if limit > MaxSpill {
+		return fmt.Errorf("spill limit %d is above %d, which never spills", limit, MaxSpill)
+	}
+	return nil
 }
 
 // mostOffload bounds the tier of one replica in GiB: above it a unit was

@@ -15,8 +15,8 @@ import (
 func (c Config) Validate() error {
 	var errs []error
 	add := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if c.Name == "" || strings.ContainsAny(c.Name, "/\x00 ") || strings.HasPrefix(c.Name, ".") {
-		add("name %q: use letters, digits and dashes, it becomes a directory", c.Name)
+	if err := CheckName(c.Name); err != nil {
+		add("name %w", err)
 	}
 	if err := c.validateListen(); err != nil {
 		errs = append(errs, err)
@@ -44,6 +44,14 @@ func (c Config) Validate() error {
 	}
 	errs = append(errs, c.validateModels()...)
 	return errors.Join(errs...)
+}
+
+// CheckName says whether a warden can be called this.
+func CheckName(name string) error {
+	if name == "" || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r == '/' || r == 0x7f }) || strings.HasPrefix(name, ".") {
+		return fmt.Errorf("%q: use letters, digits and dashes, it becomes a directory", name)
+	}
+	return nil
 }
 
 func (t Tracing) validate() error {

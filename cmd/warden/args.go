@@ -36,3 +36,37 @@ func onlyCommands(cmd *cobra.Command, args []string) error {
 	}
 	return usageError(cmd, err)
 }
+
+// helpCommand is `warden help`: what it does not know is wrong use.
+func helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "help [COMMAND]", Short: "Explain a command", Example: "  warden help up",
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			of, rest, err := cmd.Root().Find(args)
+			if err != nil || len(rest) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			var names []cobra.Completion
+			for _, sub := range of.Commands() {
+				if sub.IsAvailableCommand() || sub.IsAdditionalHelpTopicCommand() {
+					names = append(names, cobra.CompletionWithDesc(sub.Name(), sub.Short))
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			of, rest, err := cmd.Root().Find(args)
+			if err != nil { // cobra's own words about the root
+				of, rest = cmd.Root(), args
+			}
+			check := noArgs
+			if of.HasSubCommands() {
+				check = onlyCommands
+			}
+			if err := check(of, rest); err != nil {
+				return usageError(of, err)
+			}
+			return of.Help()
+		},
+	}
+}

@@ -6,13 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/lm-warden/warden/cmd/internal/exit"
 	"github.com/lm-warden/warden/cmd/internal/paths"
+	"github.com/lm-warden/warden/cmd/internal/plan"
+	"github.com/lm-warden/warden/cmd/internal/words"
 	"github.com/lm-warden/warden/configs"
 	"github.com/lm-warden/warden/supervisor/control"
+	"github.com/lm-warden/warden/supervisor/shim"
 )
 
 // dial reaches the running warden, this user's own or else the system
@@ -26,7 +31,20 @@ func (a *app) dial(ctx context.Context) (*control.Client, error) {
 	if errors.Is(err, control.ErrNoDaemon) && paths.Exists(paths.ServiceSocket(name)) {
 		return control.Dial(ctx, paths.ServiceSocket(name))
 	}
-	return client, err
+	return client, withLeft(err, plan.LeftEngines(paths.RuntimeDir(name)))
+}
+
+// withLeft adds to "no warden" the engines that one left which is gone.
+func withLeft(err error, left []shim.State) error {
+	if !errors.Is(err, control.ErrNoDaemon) || len(left) == 0 {
+		return err
+	}
+	names := make([]string, len(left))
+	for i, s := range left {
+		names[i] = fmt.Sprintf("%s (pid %d)", s.Replica, s.PID)
+	}
+	return exit.Fail(exit.NoDaemon, fmt.Errorf("%w; one that is gone left %s running: %s", err,
+		words.Count(len(left), "engine", "engines"), strings.Join(names, ", ")), "`warden up` takes them over, `warden down` ends them")
 }
 
 // wardenName is --name, or what the configuration says.
@@ -37,6 +55,9 @@ func (a *app) wardenName() (string, error) {
 	loaded, err := a.loadConfig(nil)
 	if err != nil {
 		return "", err
+	}
+	if err := configs.CheckName(loaded.Config.Name); err != nil {
+		return "", exit.Fail(exit.Config, fmt.Errorf("name %w", err), "")
 	}
 	return loaded.Config.Name, nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lm-warden/warden/cmd/internal/exit"
 	"github.com/lm-warden/warden/cmd/internal/manual"
+	"github.com/lm-warden/warden/configs"
 	"github.com/lm-warden/warden/tui"
 )
 
@@ -84,6 +85,7 @@ func (a *app) root() *cobra.Command {
 	grouped("steer", a.affinityCommand(), a.spillCommand(), a.restartCommand(), a.drainCommand(), a.undrainCommand(), a.killCommand(), a.retryCommand())
 	grouped("setup", a.setupCommand(), a.doctorCommand(), a.envCommand(), a.keysCommand(), a.modelsCommand(), a.gpusCommand(), a.configCommand(), a.completionCommand(), a.versionCommand())
 	root.AddCommand(exitCodesTopic(), a.docsCommand(), a.reapCommand())
+	root.SetHelpCommand(helpCommand())
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetHelpCommandGroupID("setup")
 	return root
@@ -109,6 +111,11 @@ func wrapArgs(cmd *cobra.Command) {
 
 // checkGlobals refuses values that a command would only meet when it draws.
 func (a *app) checkGlobals(cmd *cobra.Command) error {
+	if cmd.Flags().Changed("name") {
+		if err := configs.CheckName(a.flags.name); err != nil {
+			return usageError(cmd, fmt.Errorf("--name %w", err))
+		}
+	}
 	if !slices.Contains([]string{"always", "never", "auto"}, a.flags.color) {
 		return usageError(cmd, fmt.Errorf("--color %q is not one of always, never, auto", a.flags.color))
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lm-warden/warden/cmd/internal/remote"
 	"github.com/lm-warden/warden/cmd/internal/words"
+	"github.com/lm-warden/warden/configs"
 	"github.com/lm-warden/warden/supervisor/control"
 )
 
@@ -116,6 +117,9 @@ elsewhere. auto is a quarter of the engine's concurrent-sequence limit.`,
 			n, err := strconv.Atoi(args[0])
 			if err != nil || n < 1 {
 				return usageError(cmd, fmt.Errorf("%q is neither auto nor a number of requests of at least 1", args[0]))
+			}
+			if err := configs.CheckSpill(n); err != nil {
+				return usageError(cmd, err)
 			}
 			limit = n
 		}

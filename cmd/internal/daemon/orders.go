@@ -14,6 +14,7 @@ import (
 
 	"github.com/lm-warden/warden/cmd/internal/plan"
 	"github.com/lm-warden/warden/cmd/internal/words"
+	"github.com/lm-warden/warden/configs"
 	"github.com/lm-warden/warden/router"
 	"github.com/lm-warden/warden/supervisor"
 	"github.com/lm-warden/warden/supervisor/control"
@@ -144,6 +145,9 @@ func (d *Daemon) SetSpillLimit(_ context.Context, model string, limit int) (cont
 	m, err := d.served(model)
 	if err != nil {
 		return control.SpillChange{}, err
+	}
+	if err := configs.CheckSpill(limit); err != nil {
+		return control.SpillChange{}, &control.Error{Code: control.CodeBadRequest, Message: err.Error()}
 	}
 	before := effectiveSpill(d.routed(m.Alias))
 	if _, err := d.router.SetSpillLimit(m.Alias, limit); err != nil {

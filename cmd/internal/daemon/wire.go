@@ -11,6 +11,7 @@ import (
 	"github.com/lm-warden/warden/cmd/internal/plan"
 	"github.com/lm-warden/warden/cmd/internal/rates"
 	"github.com/lm-warden/warden/cmd/internal/self"
+	"github.com/lm-warden/warden/configs"
 	"github.com/lm-warden/warden/router"
 	"github.com/lm-warden/warden/router/mends"
 	"github.com/lm-warden/warden/router/placement"
@@ -80,7 +81,7 @@ func (d *Daemon) newSupervisor(runtime string) (*supervisor.Supervisor, error) {
 	return supervisor.New(specs, supervisor.Options{
 		Launcher: supervisor.NewShimLauncher(supervisor.ShimOptions{
 			Argv: self.Argv(self.Shim), RuntimeDir: runtime,
-			LogDir: filepath.Join(paths.StateDir(d.cfg.Name), "logs"), LockDir: paths.LockDir(),
+			LogDir: filepath.Join(paths.StateDir(d.cfg.Name), "logs"), LockDir: d.lockDir(runtime),
 		}),
 		Bus: d.bus, Log: d.log, StateDir: paths.StateDir(d.cfg.Name),
 		Work: func(id supervisor.ReplicaID) supervisor.Work {
@@ -91,6 +92,15 @@ func (d *Daemon) newSupervisor(runtime string) (*supervisor.Supervisor, error) {
 		Changed: d.facts.changed, Scraped: d.metrics.Keep, ParallelStart: d.cfg.Engine.ParallelStart,
 		Timing: supervisor.Timing{StartSilence: d.cfg.Engine.StartTimeout},
 	})
+}
+
+// lockDir holds one lock per GPU, for all wardens of this user. Simulated GPUs are
+// each warden's own.
+func (d *Daemon) lockDir(runtime string) string {
+	if d.cfg.Engine.Device == configs.DeviceSimulated {
+		return filepath.Join(runtime, ".locks")
+	}
+	return paths.LockDir()
 }
 
 // bootID is "" where the kernel does not tell it.
