@@ -74,9 +74,9 @@ func New(o Options) *Exporter {
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	// What can be read is served: one engine's broken text must not hide the
 	// state of its replica.
-	e.Handler = promhttp.HandlerFor(e.gatherer(), promhttp.HandlerOpts{
+	e.Handler = patient(promhttp.HandlerFor(e.gatherer(), promhttp.HandlerOpts{
 		ErrorLog: errorLog{o.Log}, ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: maxScrapes,
-	})
+	}), o.Log)
 	return e
 }
 
