@@ -26,7 +26,7 @@ func (a *app) upHere(cfg configs.Config, f *upFlags, mode tui.ProgressMode) erro
 	}
 	ctx, sigs := signals.Watch(context.Background(), onHangup)
 	defer sigs.Close()
-	opts := daemonOptions(cfg, f, newLogger(a.err, mode))
+	opts := daemonOptions(cfg, f, newLogger(a.err, mode, false))
 	d, err := daemon.New(opts)
 	if err != nil {
 		return err
@@ -49,9 +49,9 @@ func (a *app) runTakeover(f *upFlags) error {
 	defer sigs.Close()
 	mode, modeErr := progressMode(f.progress, a)
 	if f.leash {
-		mode = tui.ProgressQuiet // the one before said in its log how the start went
+		mode = tui.ProgressQuiet // the log tells how the start goes
 	}
-	log := newLogger(a.err, mode)
+	log := newLogger(a.err, mode, f.leash)
 	d, err := daemon.TakeOver(func() (daemon.Options, error) {
 		cfg, err := a.settle(f)
 		return daemonOptions(cfg, f, log), errors.Join(modeErr, err)
@@ -137,7 +137,7 @@ func (a *app) runLeashed(cfg configs.Config, f *upFlags) error {
 	defer sigs.Close()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	d, err := daemon.New(daemonOptions(cfg, f, newLogger(a.err, tui.ProgressPlain)))
+	d, err := daemon.New(daemonOptions(cfg, f, newLogger(a.err, tui.ProgressPlain, true)))
 	leash.Report(err)
 	if err != nil {
 		return &exit.Silent{Code: exit.CodeOf(err)}

@@ -196,6 +196,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	defer d.before.close()
 	alive, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	d.logStart()
 	open := conns.NewOpen()
 	server := router.NewServer(d.closing(d.router))
 	server.ConnState = open.Track
@@ -231,7 +232,17 @@ func (d *Daemon) Run(ctx context.Context) error {
 	err := d.sup.Run(alive)
 	close(d.reaped)
 	d.Stop(0) // when the supervisor ended by itself
-	return errors.Join(err, group.Wait(), finish())
+	err = errors.Join(err, group.Wait(), finish())
+	d.log.Info("stopped", "err", err)
+	return err
+}
+
+func (d *Daemon) logStart() {
+	message := "warden starts"
+	if d.before != nil {
+		message = "warden takes over"
+	}
+	d.log.Info(message, "version", d.opts.Version, "listen", d.cfg.Listen, "replicas", len(d.sup.Snapshot()))
 }
 
 // sweep ends the engines of replicas that the plan no longer has; those it has
@@ -323,6 +334,7 @@ func (d *Daemon) shutDown(server *http.Server, cancel context.CancelFunc) {
 		}
 	}()
 	d.service.Stopping()
+	d.log.Info("stopping", "held", d.Held(), "drain", d.drain)
 	d.bus.Publish(events.Event{Kind: "stopping", Text: fmt.Sprintf("stopping: %s held, up to %s to finish", words.Count(d.Held(), "request", "requests"), d.drain)})
 	if err := d.router.Drain(drainCtx); err != nil && d.Held() > 0 {
 		d.log.Warn("requests cut at the stop", "held", d.Held())

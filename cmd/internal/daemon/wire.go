@@ -34,6 +34,9 @@ func (d *Daemon) newRouter() (*router.Router, error) {
 		},
 		OnEvent: func(kind string, replica router.ReplicaID, model, text string, fields map[string]string) {
 			d.bus.Publish(events.Event{Kind: kind, Replica: string(replica), Model: model, Text: text, Fields: fields})
+			if kind == events.KindAffinity {
+				d.log.Info("placement changed", "model", model, "text", text)
+			}
 		},
 	}
 	if err := d.openRecorders(&opts); err != nil {
