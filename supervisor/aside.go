@@ -2,12 +2,16 @@ package supervisor
 
 import (
 	"context"
+	"errors"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/lm-warden/warden/supervisor/events"
+	"github.com/lm-warden/warden/supervisor/internal/jsonfile"
 )
 
 // Aside is why a GPU must not be used, by the GPU's UUID. It is kept over restarts of warden, until the machine boots
@@ -107,4 +111,15 @@ func (m *memory) takeBack(uuids []string) (causes []string, err error) {
 		return nil, nil
 	}
 	return causes, m.write()
+}
+
+// ReadAsides returns what an earlier or running warden with this state directory set aside in the present boot, for
+// those who only look.
+func ReadAsides(stateDir, bootID string) (map[string]Aside, error) {
+	var data memoryData
+	err := jsonfile.Read(filepath.Join(stateDir, memoryFile), &data)
+	if errors.Is(err, os.ErrNotExist) || err == nil && data.BootID != bootID {
+		return nil, nil
+	}
+	return data.Aside, err
 }

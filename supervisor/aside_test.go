@@ -171,6 +171,14 @@ func TestSetAsideOutlivesWarden(t *testing.T) {
 			}
 		})
 	}
+	for boot, want := range map[string]int{"boot-1": 1, "boot-2": 0} {
+		if asides, err := ReadAsides(dir, boot); err != nil || len(asides) != want {
+			t.Errorf("%s: %v %v", boot, asides, err)
+		}
+	}
+	if asides, err := ReadAsides(t.TempDir(), "boot-1"); err != nil || len(asides) != 0 {
+		t.Errorf("no state yet: %v %v", asides, err)
+	}
 	run("boot-2", false, func(f *fixture) {
 		f.reach(1, Ready, time.Minute)
 		if len(f.s.Asides()) != 0 {

@@ -94,8 +94,7 @@ func gpus(f Facts) []Finding {
 		all = append(all, Finding{name, OK, describeGPU(d), ""})
 	}
 	for _, lost := range f.GPU.Inventory.Lost {
-		all = append(all, Finding{name, Warn, fmt.Sprintf("the GPU with NVML index %d does not answer: %s", lost.NVMLIndex, lost.Err),
-			"`sudo dmesg | grep -i xid`, then reboot; the others can be used"})
+		all = append(all, Finding{name, Warn, fmt.Sprintf("the GPU with NVML index %d does not answer: %s; the others can be used", lost.NVMLIndex, lost.Err), lost.Fix})
 	}
 	if f.GPU.PlanErr != nil {
 		all = append(all, Finding{"plan", Fail, f.GPU.PlanErr.Error(), f.GPU.PlanFix})

@@ -1,8 +1,8 @@
 // Package doctor judges, before anything starts, whether a machine can run
 // what a configuration asks for.
 //
-// Reading order: Facts (what is known of the machine), checks.go (each check is
-// a function from facts to findings), machine.go (the small looks at the
+// Reading order: Facts (what is known of the machine), checks.go and gpuhealth.go
+// (each check is a function from facts to findings), machine.go (the small looks at the
 // system that make facts; those that need warden's other packages are made by
 // the command), print.go.
 //
@@ -12,6 +12,7 @@ package doctor
 
 import (
 	"github.com/lm-warden/warden/gpu"
+	"github.com/lm-warden/warden/supervisor"
 	"github.com/lm-warden/warden/supervisor/vllm"
 )
 
@@ -50,6 +51,7 @@ type Facts struct {
 	Daemon    Daemon
 	Left      []Left
 	Container Container
+	Kernel    Kernel
 }
 
 // Config is the configuration and where it came from.
@@ -67,6 +69,8 @@ type GPU struct {
 	Inventory gpu.Inventory // with the memory of our own engines counted as free
 	PlanErr   error         // why the wanted replicas have no place
 	PlanFix   string
+	Groups    []gpu.Group                 // of the wanted replicas
+	Aside     map[string]supervisor.Aside // GPUs that warden does not use, by UUID
 }
 
 // VLLM is the installation that would be used.
@@ -146,7 +150,7 @@ type Container struct {
 // Examine applies every check.
 func Examine(f Facts) []Finding {
 	checks := []func(Facts) []Finding{
-		configuration, daemon, leftovers, driver, gpus, engine, weights, port,
+		configuration, daemon, leftovers, driver, gpus, setAside, gpuHealth, xids, topology, engine, weights, port,
 		sharedMemory, openFiles, memory, directories, socketPath, container,
 	}
 	var all []Finding

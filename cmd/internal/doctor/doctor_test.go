@@ -3,16 +3,20 @@ package doctor
 import (
 	"bytes"
 	"errors"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lm-warden/warden/configs"
 	"github.com/lm-warden/warden/gpu"
+	"github.com/lm-warden/warden/gpu/xid"
+	"github.com/lm-warden/warden/supervisor"
 	"github.com/lm-warden/warden/supervisor/vllm"
 )
 
@@ -23,7 +27,7 @@ func healthy() Facts {
 	return Facts{
 		Config: Config{Device: configs.DeviceCUDA, Files: []string{"/etc/warden/config.yaml"}, Set: 3},
 		GPU: GPU{Inventory: gpu.Inventory{Driver: "580.95.05", CUDA: "13.0", Devices: []gpu.Device{
-			{Index: 0, UUID: "GPU-a", Name: "NVIDIA RTX A4000", Memory: 16 * gib, MemoryFree: 15.5 * gib, MemoryUsed: gib / 2, ComputeCap: [2]int{8, 6}},
+			{Index: 0, UUID: "GPU-a", PCIBusID: "0000:3b:00.0", Name: "NVIDIA RTX A4000", Memory: 16 * gib, MemoryFree: 15.5 * gib, MemoryUsed: gib / 2, ComputeCap: [2]int{8, 6}},
 		}}},
 		VLLM:      VLLM{Install: vllm.Install{Argv: []string{"/v/bin/vllm"}, Version: "0.32.0", Origin: "PATH"}},
 		Models:    []Model{{Alias: "qwen3-4b", Bytes: 8e9, TP: 1, Weights: vllm.Weights{Dir: "/hub", Download: true, Complete: true}}},
@@ -45,6 +49,7 @@ func TestHealthyMachine(t *testing.T) {
 	const want = `ok    configuration  from /etc/warden/config.yaml; 3 keys set, 1 models named
 ok    driver         NVIDIA 580.95.05, CUDA 13.0
 ok    gpu            GPU 0 (RTX A4000): 16 GiB of 16 GiB free
+ok    xid            none in the kernel's log
 ok    vllm           0.32.0, /v/bin/vllm (PATH)
 ok    weights        qwen3-4b is in /hub
 ok    port           127.0.0.1:8000 is free
@@ -88,10 +93,37 @@ func TestEachCheck(t *testing.T) {
 		{"MIG", func(f *Facts) { f.GPU.Inventory.Devices[0].MIG = true }, Warn, "gpu", "partitioned (MIG)", "-mig 0"},
 		{"compute mode", func(f *Facts) { f.GPU.Inventory.Devices[0].ComputeMode = gpu.ComputeModeProhibited },
 			Warn, "gpu", "PROHIBITED", "-c DEFAULT"},
-		{"lost GPU", func(f *Facts) { f.GPU.Inventory.Lost = []gpu.Lost{{NVMLIndex: 1, Code: 15, Err: "fell off the bus"}} },
+		{"lost GPU", func(f *Facts) {
+			f.GPU.Inventory.Lost = []gpu.Lost{{NVMLIndex: 1, Code: 15, Err: "fell off the bus", Fix: "reboot"}}
+		},
 			Warn, "gpu", "NVML index 1 does not answer: fell off the bus", "reboot"},
+		{"GPU set aside", func(f *Facts) {
+			f.GPU.Aside = map[string]supervisor.Aside{"GPU-a": {Cause: "XID 119", Fix: "reset it", At: time.Unix(0, 0)}}
+		}, Warn, "set aside", "GPU 0 (RTX A4000) is not used since 1970-01-01", "reset it; then `warden retry`"},
+		{"memory errors", func(f *Facts) { f.GPU.Inventory.Devices[0].Health.ECCUncorrected = new(uint64(3)) },
+			Warn, "gpu health", "GPU 0 (RTX A4000) had 3 memory errors", "--gpu-reset -i GPU-a"},
+		{"no spare row", func(f *Facts) { f.GPU.Inventory.Devices[0].Health.RemapFailed = true },
+			Warn, "gpu health", "could not be replaced; warden sets it aside", "ROW_REMAPPER -i GPU-a"},
+		{"a row to replace", func(f *Facts) { f.GPU.Inventory.Devices[0].Health.RemapPending = true },
+			Warn, "gpu health", "waits for a reset", "--gpu-reset -i GPU-a"},
+		{"reset due", func(f *Facts) { f.GPU.Inventory.Devices[0].Health.Recovery = gpu.RecoveryReset },
+			Warn, "gpu health", "the driver asks for a reset", "--gpu-reset -i GPU-a"},
+		{"power cap", func(f *Facts) {
+			h := &f.GPU.Inventory.Devices[0].Health
+			h.PowerLimit, h.PowerDefault = new(100.0), new(140.0)
+		}, Warn, "gpu health", "limited to 100 W, 140 W is its default", "nvidia-smi -i 0 -pl 140"},
+		{"XID of the GPU", func(f *Facts) {
+			f.Kernel.XIDs = []xid.Logged{{PCIBusID: "0000:3b:00.0", Code: 119, SinceBoot: time.Hour}, {PCIBusID: "0000:3b:00.0", Code: 119, SinceBoot: 192 * time.Minute}}
+		}, Warn, "xid", "GPU 0 (RTX A4000): XID 119 (GSP firmware does not answer), 2 times since boot, the last 3h12m after it", "--gpu-reset -i GPU-a"},
+		{"XID of a program", func(f *Facts) { f.Kernel.XIDs = []xid.Logged{{PCIBusID: "0000:3b:00.0", Code: 13}} },
+			OK, "xid", "XID 13 (graphics engine exception), 1 time since boot, the last 0s after it; the fault of a program", ""},
+		{"kernel log kept from users", func(f *Facts) { f.Kernel.Err = fs.ErrPermission }, OK, "xid", "`sudo dmesg | grep -i xid` shows", ""},
+		{"GPUs far apart", func(f *Facts) {
+			f.GPU.Inventory.Links = []gpu.Link{{A: 0, B: 1, Level: gpu.LevelSystem}}
+			f.GPU.Groups = []gpu.Group{{{Index: 0}, {Index: 1}}}
+		}, Warn, "topology", "GPUs 0,1 of one replica talk across NUMA nodes (SYS)", "--tp 1"},
 		{"no plan", func(f *Facts) {
-			f.GPU.PlanErr, f.GPU.PlanFix = errors.New("`--dp 4` needs 4 GPUs, this box has 1"), "`--dp 1`"
+			f.GPU.PlanErr, f.GPU.PlanFix = errors.New("`--dp 4` needs 4 GPUs, this machine has 1"), "`--dp 1`"
 		}, Fail, "plan", "needs 4 GPUs", "--dp 1"},
 		{"no vLLM", func(f *Facts) { f.VLLM = VLLM{Err: errors.New("none found"), Fix: "`warden setup`"} },
 			Fail, "vllm", "none found", "warden setup"},

@@ -15,7 +15,9 @@ import (
 	"github.com/lm-warden/warden/cmd/internal/plan"
 	"github.com/lm-warden/warden/configs"
 	"github.com/lm-warden/warden/gpu"
+	"github.com/lm-warden/warden/supervisor"
 	"github.com/lm-warden/warden/supervisor/control"
+	"github.com/lm-warden/warden/supervisor/shim/proc"
 	"github.com/lm-warden/warden/supervisor/vllm"
 )
 
@@ -52,8 +54,11 @@ func Look(ctx context.Context, cfg configs.Config, models []plan.Model, config C
 		facts.GPU.Inventory, facts.GPU.Err = plan.Detect(ctx)
 		facts.GPU.Inventory = plan.WithoutOwn(facts.GPU.Inventory, left)
 		if facts.GPU.Err == nil {
-			facts.GPU.PlanFix, facts.GPU.PlanErr = planFacts(cfg, models, facts.GPU.Inventory)
+			planFacts(&facts.GPU, cfg, models)
 		}
+		boot, _ := proc.BootID()                                                   // unknown: what was noted in an unknown boot, too
+		facts.GPU.Aside, _ = supervisor.ReadAsides(paths.StateDir(cfg.Name), boot) // a damaged file is the state directory's to say
+		facts.Kernel = LookAtKernelLog("/dev/kmsg")
 	}
 	if cfg.Engine.Device != configs.DeviceSimulated {
 		facts.VLLM = vllmFacts(cfg)
@@ -73,18 +78,24 @@ func modelFacts(m plan.Model, catalogue []configs.Entry) Model {
 	return facts
 }
 
-// planFacts says why the wanted replicas, or a single one where none are
-// configured, have no place on these GPUs.
-func planFacts(cfg configs.Config, models []plan.Model, inv gpu.Inventory) (fix string, err error) {
-	if len(models) > 0 {
-		_, err = plan.Places(cfg, models, inv)
-		return exit.HintOf(err), err
+// planFacts finds places for the wanted replicas, or for a single one where none
+// are configured, or says why there are none.
+func planFacts(f *GPU, cfg configs.Config, models []plan.Model) {
+	if len(models) == 0 {
+		groups, err := gpu.Plan(f.Inventory, gpu.PlanRequest{})
+		if f.Groups = groups; err != nil {
+			what, fix := gpu.Describe(err)
+			f.PlanErr, f.PlanFix = errors.New(what), fix
+		}
+		return
 	}
-	if _, err = gpu.Plan(inv, gpu.PlanRequest{}); err != nil {
-		what, fix := gpu.Describe(err)
-		return fix, errors.New(what)
+	places, err := plan.Places(cfg, models, f.Inventory)
+	f.PlanErr, f.PlanFix = err, exit.HintOf(err)
+	for _, ofModel := range places {
+		for _, p := range ofModel {
+			f.Groups = append(f.Groups, p.GPUs())
+		}
 	}
-	return "", nil
 }
 
 func vllmFacts(cfg configs.Config) VLLM {

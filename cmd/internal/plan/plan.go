@@ -39,6 +39,9 @@ type Place struct {
 	cpus  []int
 }
 
+// GPUs are the devices of the replica; none on a machine that serves on cores.
+func (p Place) GPUs() gpu.Group { return p.group }
+
 // Models gives every model its devices, models that name their GPUs first.
 func Models(cfg configs.Config, inv gpu.Inventory, runtime string) ([]Model, error) {
 	catalogue := configs.Merge(configs.Builtin(), cfg.Catalogue)
