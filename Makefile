@@ -78,6 +78,10 @@ test-vllm: build ## two real vLLM replicas on the CPU (installs about 6 GB once)
 ladder-vllm: build ## all policies and other routers on real vLLM (2 h; ARGS="-sessions 8,12 -rounds 1 -length 40s")
 	scripts/ladder-vllm.sh $(ARGS)
 
+.PHONY: bench-path
+bench-path: build ## the cost of warden in the path beside HAProxy, nginx, vllm-router, smg (15 min; ARGS="-streams 1,64 -quiet 0 -rounds 1")
+	scripts/bench-path.sh $(ARGS)
+
 .PHONY: test-vllm-faults
 test-vllm-faults: build ## kill -9 of every process around real vLLM on the CPU, ROUNDS (default 10) rounds each
 	scripts/test-vllm-faults.sh $(ROUNDS)

@@ -43,30 +43,24 @@ const (
 // Bars holds warden against them.
 func (r Report) Bars() []Bar {
 	rows := r.Rows()
+	k := r.keys(rows)
 	find := func(arm string, is func(Row) bool) Row {
-		at := slices.IndexFunc(rows, func(x Row) bool { return x.Arm == arm && is(x) })
-		if at < 0 {
-			return Row{Work: "not measured"}
+		if row, ok := k.find(arm, is); ok {
+			return row
 		}
-		return rows[at]
+		return Row{Work: "not measured"}
 	}
-	events := r.eventsWork(rows)
-	sameEvents := func(x Row) bool { return x.Work == events }
-	large := func(x Row) bool { return x.Kind == bodies && x.Bytes == agentBody }
-	quiet := func(n int) func(Row) bool { return func(x Row) bool { return x.Work == quietWork(n) } }
-	first := func(x Row) bool { return x.Kind == loop && x.Streams == firstByteLoad }
-
-	e, b := find(wardenName, sameEvents), find(wardenName, large)
-	q, m, f := find(wardenName, quiet(quietStreams)), find(wardenName, quiet(manyStreams)), find(wardenName, first)
+	e, b := find(wardenName, k.events), find(wardenName, k.body)
+	q, m, f := find(wardenName, k.quiet), find(wardenName, k.many), find(wardenName, k.first)
 	var failed *float64
 	if m.Rounds > 0 {
 		failed = of(float64(m.Failed))
 	}
 	return []Bar{
-		atMost("CPU per event, times HAProxy's", e, ratio(e.cpu(), find(haproxyName, sameEvents).cpu()), eventsToHAProxy, ""),
-		atMost("CPU per event, times the cheapest LLM router's", e, ratio(e.cpu(), r.cheapest(rows, sameEvents)), eventsToRouters, ""),
-		atMost("CPU per request with 60 kB, times HAProxy's", b, ratio(b.cpu(), find(haproxyName, large).cpu()), bodiesToHAProxy, ""),
-		atMost("CPU per request with 60 kB, times the cheapest LLM router's", b, ratio(b.cpu(), r.cheapest(rows, large)), bodiesToRouters, ""),
+		atMost("CPU per event, times HAProxy's", e, ratio(e.cpu(), find(haproxyName, k.events).cpu()), eventsToHAProxy, ""),
+		atMost("CPU per event, times the cheapest LLM router's", e, ratio(e.cpu(), r.cheapest(rows, k.events)), eventsToRouters, ""),
+		atMost("CPU per request with 60 kB, times HAProxy's", b, ratio(b.cpu(), find(haproxyName, k.body).cpu()), bodiesToHAProxy, ""),
+		atMost("CPU per request with 60 kB, times the cheapest LLM router's", b, ratio(b.cpu(), r.cheapest(rows, k.body)), bodiesToRouters, ""),
 		atMost("goroutines per quiet stream", q, q.Goroutines, goroutinesEach, ""),
 		atMost("memory per quiet stream", q, per(q.RSSPerStream, 1<<10, 1), memoryOfQuiet>>10, " KiB"),
 		atMost("figure 13: failed streams", m, failed, 0, ""),
@@ -75,6 +69,33 @@ func (r Report) Bars() []Bar {
 		atMost("figure 14: added time to first byte p50", f, f.AddedFirstByteP50, firstByteP50, " ms"),
 		atMost("figure 14: added time to first byte p99", f, f.AddedFirstByteP99, firstByteP99, " ms"),
 	}
+}
+
+// keys are the works that the bars and the summary look at.
+type keys struct {
+	rows                             []Row
+	events, body, quiet, many, first func(Row) bool
+}
+
+func (r Report) keys(rows []Row) keys {
+	events := r.eventsWork(rows)
+	at := func(n int) func(Row) bool { return func(x Row) bool { return x.Work == quietWork(n) } }
+	return keys{
+		rows:   rows,
+		events: func(x Row) bool { return x.Work == events },
+		body:   func(x Row) bool { return x.Kind == bodies && x.Bytes == agentBody },
+		quiet:  at(quietStreams),
+		many:   at(manyStreams),
+		first:  func(x Row) bool { return x.Kind == loop && x.Streams == firstByteLoad },
+	}
+}
+
+func (k keys) find(arm string, is func(Row) bool) (Row, bool) {
+	at := slices.IndexFunc(k.rows, func(x Row) bool { return x.Arm == arm && is(x) })
+	if at < 0 {
+		return Row{}, false
+	}
+	return k.rows[at], true
 }
 
 func atMost(name string, row Row, value *float64, limit float64, unit string) Bar {

@@ -151,7 +151,8 @@ func (b *bench) once(ctx context.Context, clients []*client, cell *Cell) error {
 }
 
 // inLoops has every client ask once, to open its connection, and then again and
-// again for the length of the cell. The window ends with the last answer.
+// again for the length of the cell, which begins when the last one has begun.
+// The window ends with the last answer.
 func (b *bench) inLoops(ctx context.Context, clients []*client, cell *Cell) error {
 	each := func(f func(*client)) {
 		var all sync.WaitGroup
@@ -175,9 +176,9 @@ func (b *bench) inLoops(ctx context.Context, clients []*client, cell *Cell) erro
 	if err != nil {
 		return err
 	}
-	ends := at.Add(b.length)
+	ends := at.Add(b.offset(len(clients)) + b.length)
 	each(func(c *client) {
-		if sleep(ctx, b.offset(c)) != nil {
+		if sleep(ctx, b.offset(c.n)) != nil {
 			return
 		}
 		for time.Now().Before(ends) && ctx.Err() == nil {
@@ -195,9 +196,9 @@ func (b *bench) inLoops(ctx context.Context, clients []*client, cell *Cell) erro
 
 // offset spreads clients whose streams all take the same time: else their
 // requests would come in bursts for ever.
-func (b *bench) offset(c *client) time.Duration {
+func (b *bench) offset(client int) time.Duration {
 	whole := b.work.Script.Interval * time.Duration(b.work.Script.Events)
-	return whole * time.Duration(c.n) / time.Duration(b.work.Streams)
+	return whole * time.Duration(client) / time.Duration(b.work.Streams)
 }
 
 // read takes the counters together.
@@ -213,7 +214,7 @@ const leastForCPU = 2000
 // charge puts down what the proxy took in the window, less what it takes when
 // it has nothing to do.
 func (b *bench) charge(cell *Cell, before, after process.Usage) {
-	if b.arm.run.Process == nil || b.work.stream() && cell.Events < leastForCPU {
+	if b.arm.run.Process == nil || b.work.Kind == paced && cell.Events < leastForCPU {
 		return
 	}
 	cpu := (after.CPU - before.CPU).Seconds() - b.arm.idle*cell.WindowSeconds

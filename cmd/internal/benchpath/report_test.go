@@ -116,6 +116,7 @@ func TestMarkdownAndJSON(t *testing.T) {
 	}
 	for _, want := range []string{
 		"a chip, 2 cores used", "Absent: nginx (nginx is not installed).",
+		"\n| warden | 3000 | 200 | - | - | 5.50 | 40 | 1.5 |\n", "\n| a | 10000 | 400 | - |",
 		"| CPU per event, times HAProxy's | 64 streams at 50 events/s | <= 1.2 | 1.50 | missed |",
 		"| goroutines per quiet stream | 1000 streams at 4 events/s | <= 2 | 1.50 | met |",
 		"| figure 13: failed streams | not measured | <= 0 | - | not measured |",

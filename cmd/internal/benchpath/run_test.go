@@ -25,8 +25,8 @@ func TestWardenBesideNone(t *testing.T) {
 	}
 	var log bytes.Buffer
 	report, err := Run(t.Context(), Options{
-		Warden: warden, Engine: self, Peers: dir, Arms: []string{noneName, wardenName}, Rounds: 1, Length: time.Second,
-		Quiet: []int{leastForMemory}, Loop: 4, Fast: 2, Bodies: []int{smallBody, agentBody}, Log: &log,
+		Warden: warden, Engine: self, Peers: dir, Arms: []string{noneName, wardenName}, Rounds: 1, Length: time.Second / 2,
+		Quiet: []int{leastForMemory}, Loop: 16, Fast: 2, Bodies: []int{smallBody, agentBody}, Log: &log,
 	})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, log.String())

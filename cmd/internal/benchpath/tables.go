@@ -49,6 +49,7 @@ func (r Report) WriteMarkdown(w io.Writer) error {
 	var b strings.Builder
 	rows := r.Rows()
 	r.writeHead(&b)
+	r.writeSummary(&b, rows)
 	r.writeBars(&b)
 	r.writeIdle(&b)
 	for len(rows) > 0 {
@@ -78,6 +79,42 @@ func (r Report) writeHead(b *strings.Builder) {
 	fmt.Fprintf(b, explanation, r.Rounds)
 	for _, a := range r.Absent {
 		fmt.Fprintf(b, "\nAbsent: %s (%s).\n", a.What, a.Why)
+	}
+}
+
+// writeSummary is the one table for those who read no other.
+func (r Report) writeSummary(b *strings.Builder, rows []Row) {
+	k := r.keys(rows)
+	columns := []struct {
+		title string
+		is    func(Row) bool
+		column
+	}{
+		{"CPU, ms / 100,000 events", k.events, column{value: Row.cpu, format: "%.0f"}},
+		{"CPU, ms / 1,000 requests of 60 kB", k.body, column{value: Row.cpu, format: "%.0f"}},
+		{"added to first byte p50, ms", k.first, column{value: func(r Row) *float64 { return r.AddedFirstByteP50 }, format: "%.2f"}},
+		{"p99", k.first, column{value: func(r Row) *float64 { return r.AddedFirstByteP99 }, format: "%.1f"}},
+		{"added to an event p50, ms", k.quiet, column{value: func(r Row) *float64 { return r.AddedDelayP50 }, format: "%.2f"}},
+		{"memory / quiet stream, KiB", k.quiet, column{value: func(r Row) *float64 { return per(r.RSSPerStream, 1<<10, 1) }, format: "%.0f"}},
+		{"goroutines", k.quiet, column{value: func(r Row) *float64 { return r.Goroutines }, format: "%.1f"}},
+	}
+	b.WriteString("\n## Summary\n\n")
+	titles, rule := []string{"proxy"}, []string{"---"}
+	for _, c := range columns {
+		titles, rule = append(titles, c.title), append(rule, "---")
+	}
+	line(b, titles...)
+	line(b, rule...)
+	for _, a := range r.Arms {
+		if a.Name == noneName {
+			continue
+		}
+		cells := []string{a.Name}
+		for _, c := range columns {
+			row, _ := k.find(a.Name, c.is)
+			cells = append(cells, show(c.format, c.value(row)))
+		}
+		line(b, cells...)
 	}
 }
 

@@ -46,7 +46,7 @@ func works(o Options) []work {
 	for _, n := range o.Quiet {
 		// Every stream must live from the last one's start to the window's end.
 		d := ramp(n) + settle + o.Length
-		out = append(out, work{paced, n, smallBody, script{int(d/quietInterval) + 1, quietInterval}})
+		out = append(out, work{paced, n, smallBody, script{int(d/quietInterval) + 2, quietInterval}})
 	}
 	for _, n := range o.Streams {
 		out = append(out, work{paced, n, smallBody, script{streamEvents, streamInterval}})
