@@ -25,6 +25,9 @@ type conn struct {
 	scan Scanner // of Read alone; net/http reads from one goroutine at a time
 }
 
+// NetConn is the connection underneath.
+func (c *conn) NetConn() net.Conn { return c.Conn }
+
 // Read gives nothing of a block with a fault in it: a request whose head ends
 // in doubt must not begin.
 func (c *conn) Read(p []byte) (int, error) {

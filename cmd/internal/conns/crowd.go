@@ -1,9 +1,11 @@
 // Package conns keeps the API's connections in hand: crowd.go bounds how many
-// are open, open.go counts them and waits for their end.
+// are open, quiet.go says which of them can go first, open.go counts them and
+// waits for their end.
 package conns
 
 import (
 	"bufio"
+	"container/list"
 	"io"
 	"log/slog"
 	"net"
@@ -37,7 +39,9 @@ func Limit() int64 {
 	return max(fewestClients, (int64(min(limit.Cur, plenty))-descriptorsKept)/2)
 }
 
-// Crowd is a listener that hands out a bounded number of connections.
+// Crowd is a listener that hands out a bounded number of connections. When all
+// are taken, a new one gets the place of the one that has been quiet longest:
+// clients that open connections and say nothing keep nobody out.
 type Crowd struct {
 	net.Listener
 	limit    int64
@@ -45,9 +49,10 @@ type Crowd struct {
 	refusing atomic.Int64
 	log      *slog.Logger
 	warned   time.Time // of Accept alone
+	quiet    quiet
 }
 
-// NewCrowd bounds the connections of l.
+// NewCrowd bounds the connections of l. Its Track must be told of them.
 func NewCrowd(l net.Listener, limit int64, log *slog.Logger) *Crowd {
 	return &Crowd{Listener: l, limit: limit, log: log}
 }
@@ -59,8 +64,10 @@ func (c *Crowd) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if c.open.Add(1) <= c.limit {
-			return &member{Conn: conn, of: c}, nil
+		if c.open.Add(1) <= c.limit || c.quiet.endOne(time.Now()) {
+			m := &member{Conn: conn, of: c}
+			c.quiet.add(m, time.Now())
+			return m, nil
 		}
 		c.open.Add(-1)
 		if now := time.Now(); now.Sub(c.warned) > crowdWarnEvery {
@@ -106,12 +113,16 @@ type member struct {
 	net.Conn
 	of   *Crowd
 	left atomic.Bool
+	// Guarded by of.quiet: its place there, nil while it serves a request.
+	place *list.Element
+	since time.Time
 }
 
 // Close makes room for another connection.
 func (m *member) Close() error {
 	if !m.left.Swap(true) {
 		m.of.open.Add(-1)
+		m.of.quiet.remove(m)
 	}
 	return m.Conn.Close()
 }

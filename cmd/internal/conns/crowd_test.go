@@ -22,7 +22,8 @@ func TestCrowd(t *testing.T) {
 		_, _ = io.Copy(w, r.Body) // all of it, so that the connection can be used again
 	})}
 	closed := make(chan struct{}, 2)
-	server.ConnState = func(_ net.Conn, state http.ConnState) {
+	server.ConnState = func(conn net.Conn, state http.ConnState) {
+		crowd.Track(conn, state)
 		if state == http.StateClosed {
 			closed <- struct{}{}
 		}

@@ -199,13 +199,14 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.logStart()
 	open := conns.NewOpen()
 	server := router.NewServer(d.closing(d.router))
-	server.ConnState = open.Track
+	crowd := conns.NewCrowd(d.api, conns.Limit(), d.log)
+	server.ConnState = func(c net.Conn, state http.ConnState) { open.Track(c, state); crowd.Track(c, state) }
 	var group errgroup.Group
 	finish := d.recorders.start()
 	left := plan.LeftEngines(paths.RuntimeDir(d.cfg.Name))
 	group.Go(func() error {
 		d.awaitAdoption(left)
-		return notClosed(d.front.Serve(server, conns.NewCrowd(d.api, conns.Limit(), d.log)))
+		return notClosed(d.front.Serve(server, crowd))
 	})
 	group.Go(func() error { return d.control.Serve(context.Background()) })
 	group.Go(func() error { d.gpus.run(alive, d.bus); return nil })

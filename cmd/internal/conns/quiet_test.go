@@ -1,0 +1,90 @@
+package conns
+
+import (
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// pipes is a listener in memory.
+type pipes struct {
+	conns chan net.Conn
+	done  chan struct{}
+}
+
+func (p pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.done:
+		return nil, net.ErrClosed
+	}
+}
+func (p pipes) Close() error   { close(p.done); return nil }
+func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+// A full crowd gives the place of the connection that has been quiet longest;
+// those that serve a request, or have only just come, keep theirs.
+func TestQuietConnectionsGiveWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		under := pipes{make(chan net.Conn), make(chan struct{})}
+		crowd := NewCrowd(under, 3, slog.New(slog.DiscardHandler))
+		got := make(chan net.Conn, 10)
+		go func() {
+			for {
+				conn, err := crowd.Accept()
+				if err != nil {
+					if !errors.Is(err, net.ErrClosed) {
+						t.Error(err)
+					}
+					return
+				}
+				got <- conn
+			}
+		}()
+		connect := func() (client, server net.Conn) {
+			client, there := net.Pipe()
+			under.conns <- there
+			synctest.Wait()
+			select {
+			case server = <-got:
+			default:
+			}
+			return client, server
+		}
+		closed := func(client net.Conn) bool {
+			_ = client.SetReadDeadline(time.Now().Add(time.Millisecond))
+			_, err := client.Read(make([]byte, 1))
+			var timeout net.Error
+			return !(errors.As(err, &timeout) && timeout.Timeout())
+		}
+		busy, busyThere := connect()
+		crowd.Track(tls.Server(busyThere, &tls.Config{}), http.StateActive) // found also under TLS
+		used, usedThere := connect()
+		crowd.Track(usedThere, http.StateActive)
+		silent, _ := connect()
+		if extra, there := connect(); there != nil {
+			t.Error("a fourth of three was let in at once")
+		} else {
+			extra.Close()
+		}
+		<-time.After(quietAfter)
+		crowd.Track(usedThere, http.StateIdle) // quiet for less long than silent
+		if _, there := connect(); there == nil || !closed(silent) || closed(used) || closed(busy) {
+			t.Errorf("in the place of the silent one: let in %v, silent closed %v, used %v, busy %v", there != nil, closed(silent), closed(used), closed(busy))
+		}
+		<-time.After(quietAfter)
+		if _, there := connect(); there == nil || !closed(used) || closed(busy) {
+			t.Errorf("in the place of the used one: let in %v, used closed %v, busy %v", there != nil, closed(used), closed(busy))
+		}
+		if open := crowd.open.Load(); open != 3 {
+			t.Errorf("%d count as open", open)
+		}
+		under.Close()
+	})
+}
