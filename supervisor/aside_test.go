@@ -3,11 +3,15 @@ package supervisor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/lm-warden/warden/supervisor/events"
 )
@@ -188,4 +192,38 @@ func TestSetAsideOutlivesWarden(t *testing.T) {
 	if m, err := loadMemory(filepath.Join(dir), "boot-2"); err != nil || len(m.data.Aside) != 0 {
 		t.Errorf("%v %v", m.data.Aside, err)
 	}
+}
+
+// Each start is pinned anew, and one whose device is not there is a failure in words.
+func TestEachStartIsPinned(t *testing.T) {
+	var index atomic.Int64
+	pin := func(_ context.Context, s Spec) (Spec, error) {
+		if index.Load() < 0 {
+			return s, errors.New("GPU-0 is not there")
+		}
+		s.Args = append(slices.Clone(s.Args), fmt.Sprint("--gpu=", index.Load()))
+		return s, nil
+	}
+	inBubble(t, 1, func(w *world, o *Options) { o.Pin, w.load = pin, 100*time.Millisecond }, func(f *fixture) {
+		f.reach(0, Ready, time.Minute)
+		index.Store(3)
+		f.process(0).die(Exit{Code: 1})
+		f.sleep(5 * time.Second)
+		index.Store(-1)
+		f.process(0).die(Exit{Code: 1})
+		f.reach(0, Backoff, time.Minute)
+		f.sleep(3 * time.Second)
+		var last []string
+		f.w.mu.Lock()
+		for _, l := range f.w.launches {
+			last = append(last, l.Command.Argv[len(l.Command.Argv)-1])
+		}
+		f.w.mu.Unlock()
+		if diff := cmp.Diff([]string{"--gpu=0", "--gpu=3"}, last); diff != "" {
+			t.Error(diff)
+		}
+		if d := f.replica(0).Diagnosis; d.Cause != "GPU-0 is not there" || d.Permanent {
+			t.Errorf("%+v", d)
+		}
+	})
 }

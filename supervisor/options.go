@@ -24,6 +24,9 @@ type Options struct {
 	// Hold says why no engine can start on these devices now, in words that end with the fix; "" = one can. It is asked
 	// before each start, again and again while it holds, and may take its time. nil = never.
 	Hold func(ctx context.Context, uuids []string) (why string)
+	// Pin returns the spec with its devices as they are numbered now: a number moves when another device is lost. It is
+	// asked at each start; an error fails that start. nil = the numbers never move.
+	Pin func(context.Context, Spec) (Spec, error)
 	// BootID names the present boot of the machine: devices that were set aside before another one are used again.
 	// Empty = unknown, and they stay set aside.
 	BootID string
@@ -120,6 +123,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Hold == nil {
 		o.Hold = func(context.Context, []string) string { return "" }
+	}
+	if o.Pin == nil {
+		o.Pin = func(_ context.Context, s Spec) (Spec, error) { return s, nil }
 	}
 	if o.Changed == nil {
 		o.Changed = func(Replica) {}

@@ -303,11 +303,15 @@ func (r *replica) spawn(generation uint64) {
 }
 
 func (r *replica) start(generation uint64) launched {
-	command, err := r.spec.Engine.Command(r.spec)
+	spec, err := r.opts.Pin(r.life, r.spec)
+	if err != nil {
+		return launched{err: err}
+	}
+	command, err := spec.Engine.Command(spec)
 	if err != nil {
 		return launched{err: err, perm: true}
 	}
-	proc, err := r.opts.Launcher.Launch(r.life, launchOf(r.spec, command, generation))
+	proc, err := r.opts.Launcher.Launch(r.life, launchOf(spec, command, generation))
 	return launched{proc: proc, err: err}
 }
 

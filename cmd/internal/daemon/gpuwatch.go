@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/lm-warden/warden/cmd/internal/exit"
+	"github.com/lm-warden/warden/cmd/internal/paths"
+	"github.com/lm-warden/warden/cmd/internal/plan"
 	"github.com/lm-warden/warden/cmd/internal/self"
 	"github.com/lm-warden/warden/configs"
 	"github.com/lm-warden/warden/gpu"
@@ -53,12 +55,38 @@ func watchGPUs(ctx context.Context, cfg configs.Config, bus *events.Bus, log *sl
 		}, func(began bool, h control.Hold) { w.tellHold(bus, began, h) })
 	}
 	inv, err := w.source.Detect(ctx)
+	if w.fake == nil {
+		inv, err = w.recall(inv, err, cfg.Name)
+	}
 	if err != nil {
 		what, fix := gpu.Describe(err)
 		return nil, errors.Join(exit.Fail(exit.Preflight, errors.New(what), fix), w.source.Close())
 	}
 	w.inventory = inv
 	return w, nil
+}
+
+// recall completes a look by what the warden before saw, and notes a good one
+// for the next.
+func (w *gpuWatch) recall(inv gpu.Inventory, err error, name string) (gpu.Inventory, error) {
+	dir, boot := paths.StateDir(name), bootID(w.log)
+	aside, asideErr := supervisor.ReadAsides(dir, boot)
+	if asideErr != nil {
+		w.log.Warn("GPUs that were set aside are not known", "err", asideErr)
+	}
+	all, failed := withSeen(inv, err, readSeen(dir, boot), plan.LeftEngines(paths.RuntimeDir(name)), aside)
+	if failed != nil {
+		return all, failed
+	}
+	if err != nil {
+		w.log.Warn("the GPUs are those that were seen last", "err", err)
+		w.hold.learn(err)
+		return all, nil
+	}
+	if err := writeSeen(dir, boot, all); err != nil {
+		w.log.Warn("the GPUs are not noted for the next warden", "err", err)
+	}
+	return all, nil
 }
 
 // probeBudget bounds each step of a probe. The GPUs are open already, so a

@@ -91,7 +91,7 @@ func (d *Daemon) newSupervisor(runtime string) (*supervisor.Supervisor, error) {
 			held, last := d.router.Work(router.ReplicaID(id))
 			return supervisor.Work{Held: held, LastByte: last}
 		},
-		GPUFree: d.gpus.free, Hold: d.gpus.mayStart, BootID: bootID(d.log),
+		GPUFree: d.gpus.free, Hold: d.gpus.mayStart, Pin: d.gpus.pin, BootID: bootID(d.log),
 		Changed: d.facts.changed, Scraped: d.metrics.Keep, ParallelStart: d.cfg.Engine.ParallelStart,
 		Timing: supervisor.Timing{StartSilence: d.cfg.Engine.StartTimeout},
 	})
