@@ -1,6 +1,7 @@
 package benchpath
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -98,7 +99,8 @@ func (r Report) writeSummary(b *strings.Builder, rows []Row) {
 		{"memory / quiet stream, KiB", k.quiet, column{value: func(r Row) *float64 { return per(r.RSSPerStream, 1<<10, 1) }, format: "%.0f"}},
 		{"goroutines", k.quiet, column{value: func(r Row) *float64 { return r.Goroutines }, format: "%.1f"}},
 	}
-	b.WriteString("\n## Summary\n\n")
+	fmt.Fprintf(b, "\n## Summary\n\nCPU of the proxy's processes; events: %s; first byte: %d streams with bodies of %s; quiet: %s.\n\n",
+		cmp.Or(r.eventsWork(rows), "not measured"), firstByteLoad, size(agentBody), quietWork(quietStreams))
 	titles, rule := []string{"proxy"}, []string{"---"}
 	for _, c := range columns {
 		titles, rule = append(titles, c.title), append(rule, "---")
