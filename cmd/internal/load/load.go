@@ -3,7 +3,8 @@
 //
 // Reading order: load.go (the closed loop), session.go (one conversation),
 // turn.go (one request and what its stream says), text.go (synthetic words),
-// calibrate.go (how many characters are a token), report.go (the figures),
+// calibrate.go (how many characters are a token), replay.go and drift.go (a
+// recorded load again), report.go (the figures),
 // table.go and plot.go (what a person sees of them).
 package load
 

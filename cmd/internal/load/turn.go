@@ -50,7 +50,9 @@ func (s *session) send(ctx context.Context, t *Turn) error {
 		return err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("X-Session-ID", s.id)
+	if s.id != "" {
+		req.Header.Set("X-Session-ID", s.id)
+	}
 	req.Header.Set("User-Agent", "warden-bench")
 	if s.o.API == "messages" {
 		req.Header.Set("Anthropic-Version", "2023-06-01")
@@ -80,10 +82,16 @@ func (s *session) body() (path string, body []byte) {
 	}
 	if s.o.API == "messages" {
 		path = "/v1/messages"
-		request["system"], request["messages"] = s.system, s.history
+		request["messages"] = s.history
+		if s.system != "" {
+			request["system"] = s.system
+		}
 	} else {
 		path = "/v1/chat/completions"
-		request["messages"] = append([]message{{"system", s.system}}, s.history...)
+		request["messages"] = s.history
+		if s.system != "" {
+			request["messages"] = append([]message{{"system", s.system}}, s.history...)
+		}
 		request["stream_options"] = map[string]bool{"include_usage": true}
 	}
 	body, err := json.Marshal(request)
