@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -173,6 +175,72 @@ func TestFigureBrokenGPU(t *testing.T) {
 	}
 	pause(2500 * time.Millisecond)
 	w.waitFor(parked)
+}
+
+// A warden that is killed and started again under a broken driver finds its
+// engines: none is ended for what the driver says, and none starts on a GPU that
+// is not its own.
+func TestFigureWardenRestartsUnderABrokenDriver(t *testing.T) {
+	t.Parallel() // it waits most of its time
+	box := newGPUBox(t, 2, gputest.Build(t))
+	w := box.launch(t)
+	before := w.waitFor(allReady)
+	again := func(fault ...string) {
+		t.Helper()
+		if err := w.cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		<-w.done
+		box.set(fault...)
+		w = launchWith(t, box.home, box.env, box.flags...)
+	}
+
+	again("code nvmlInit_v2 18")
+	s := w.waitFor(func(s control.Status) bool { return allReady(s) && s.Hold != nil })
+	if diff := cmp.Diff(identities(before), identities(s)); diff != "" {
+		t.Errorf("engines before (-) and after (+):\n%s", diff)
+	}
+	box.set()
+	w.waitFor(func(s control.Status) bool { return s.Hold == nil && s.GPUNote == "" })
+
+	again("code nvmlDeviceGetHandleByIndex_v2@1 15") // NVML's index 1 is the first on the bus: GPU 0
+	s = w.waitFor(func(s control.Status) bool {
+		r0, _ := remote.FindReplica(s, "r0")
+		r1, _ := remote.FindReplica(s, "r1")
+		return r0.State == control.StateParked && r1.State == control.StateReady
+	})
+	if s.GPUs[0].UUID != gputest.UUID(0) || s.GPUs[0].Aside == nil || s.GPUs[1].Aside != nil {
+		t.Errorf("%+v", s.GPUs)
+	}
+	r1, _ := remote.FindReplica(s, "r1")
+	if was, _ := remote.FindReplica(before, "r1"); r1.PID != was.PID {
+		t.Error("the engine on the healthy GPU was replaced")
+	}
+	if pinned := environmentOf(t, r1.PID)["CUDA_VISIBLE_DEVICES"]; pinned != "1" {
+		t.Fatalf("r1 was on GPU %q", pinned)
+	}
+	kill(t, r1.PID)
+	w.readyAgain(r1)
+	r1, _ = remote.FindReplica(w.waitFor(func(s control.Status) bool { return s.Replicas[1].State == control.StateReady }), "r1")
+	if pinned := environmentOf(t, r1.PID)["CUDA_VISIBLE_DEVICES"]; pinned != "0" {
+		t.Errorf("r1 was started on GPU %q: without the lost one, CUDA calls its GPU 0", pinned)
+	}
+}
+
+// environmentOf reads the environment of a process.
+func environmentOf(t *testing.T, pid int) map[string]string {
+	t.Helper()
+	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]string{}
+	for entry := range strings.SplitSeq(string(content), "\x00") {
+		if name, value, ok := strings.Cut(entry, "="); ok {
+			out[name] = value
+		}
+	}
+	return out
 }
 
 // metric is the value of the first series of GET /metrics that begins so.
