@@ -19,17 +19,24 @@ func (a *app) benchCommand() *cobra.Command {
 about 3.5k tokens, a first message of 7.3k, five more turns of 400, each
 resending the conversation. Times are measured here, to the first byte and to
 the first text. Without --url it measures the running warden; --compare
-measures it with affinity off and on and leaves the setting as it was.`,
+measures it with affinity off and on and leaves the setting as it was.
+
+With --replay it sends what an access log recorded (warden up --access-log):
+the same arrivals, conversations and numbers of tokens with words of its own,
+and shows the figures of then beside those of now.`,
 		Example: `  warden bench --compare --sessions 4,8,16 --rounds 2
   warden bench --compare --duration 1m --plot --json figures.json
+  warden bench --replay access.log --speed 2 --compare
   warden bench --url http://127.0.0.1:8001 --model m --api messages`,
 	}
 	fl := cmd.Flags()
 	fl.SortFlags = false
 	fl.BoolVar(&o.Compare, "compare", false, "affinity off against on, one row for each number of sessions")
 	fl.IntSliceVar(&o.Sessions, "sessions", []int{8}, "concurrent sessions, a `LIST` such as 4,8,16: one run each")
-	fl.DurationVar(&o.Duration, "duration", 3*time.Minute, "length of each run, a `TIME` such as 3m")
+	fl.DurationVar(&o.Duration, "duration", 3*time.Minute, "length of each run, a `TIME` such as 3m; with --replay only so much of the log")
 	fl.IntVar(&o.Rounds, "rounds", 1, "`N` how often each run is repeated, off and on in turn")
+	fl.StringVar(&o.Replay, "replay", "", "send again what this access log `FILE` recorded")
+	fl.Float64Var(&o.Speed, "speed", 1, "with --replay: `N` times as fast as it came")
 	fl.StringVar(&o.URL, "url", "", "measure this `ADDRESS` and not the running warden")
 	fl.StringVar(&o.Model, "model", "", "served `NAME`, if there are several")
 	fl.StringVar(&o.API, "api", "chat", "`API` spoken: chat (OpenAI) or messages (Anthropic)")
@@ -43,6 +50,9 @@ measures it with affinity off and on and leaves the setting as it was.`,
 	fl.StringVar(&o.JSONFile, "json", "", "also write all figures to this `FILE`; - prints them instead of the table")
 	fl.Lookup("api-key").DefValue = "" // the help must not print the user's
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if cmd.Flags().Changed("duration") {
+			o.Limit = o.Duration
+		}
 		if err := o.Check(); err != nil {
 			return usageError(cmd, err)
 		}

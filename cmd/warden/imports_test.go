@@ -34,7 +34,7 @@ var mayImport = map[string][]string{
 	"cmd/internal/accesslog":  {"router"},
 	"cmd/internal/agreement":  {"cmd/internal/process", "supervisor", "supervisor/simengine", "supervisor/vllm"},
 	"cmd/internal/behind":     {"cmd/internal/exit", "cmd/internal/paths", "cmd/internal/self", "supervisor/control"},
-	"cmd/internal/bench":      {"cmd/internal/exit", "cmd/internal/load", "cmd/internal/remote", "cmd/internal/words", "supervisor/control"},
+	"cmd/internal/bench":      {"cmd/internal/accesslog", "cmd/internal/exit", "cmd/internal/load", "cmd/internal/remote", "cmd/internal/replay", "cmd/internal/words", "supervisor/control"},
 	"cmd/internal/benchpath":  {"cmd/internal/process", "cmd/internal/proxies", "configs", "supervisor/vllm"},
 	"cmd/internal/clients":    {},
 	"cmd/internal/conns":      {},

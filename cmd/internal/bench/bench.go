@@ -1,5 +1,5 @@
 // Package bench measures agent sessions against an address: bench.go runs the
-// loads, show.go shows and writes what they measured, follow.go how far a run is.
+// loads, replay.go plays a recorded one, show.go shows and writes what they measured, follow.go how far a run is.
 // The load itself is package load's.
 package bench
 
@@ -8,11 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/lm-warden/warden/cmd/internal/exit"
 	"github.com/lm-warden/warden/cmd/internal/load"
 	"github.com/lm-warden/warden/cmd/internal/remote"
+	"github.com/lm-warden/warden/cmd/internal/replay"
 	"github.com/lm-warden/warden/cmd/internal/words"
 	"github.com/lm-warden/warden/supervisor/control"
 )
@@ -29,6 +31,12 @@ type Options struct {
 	Compare, Plot, ASCII    bool
 	JSONFile                string // "-" prints it instead of the table
 	Seed                    uint64
+
+	// Replay names an access log to play instead; Speed is how much faster it
+	// goes, Limit how much of it, 0 all.
+	Replay string
+	Speed  float64
+	Limit  time.Duration
 
 	Version  string // of warden, for the file
 	Out, Err io.Writer
@@ -52,7 +60,7 @@ func (o *Options) Check() error {
 			return fmt.Errorf("--sessions %d: must be at least 1", n)
 		}
 	}
-	return nil
+	return o.checkReplay()
 }
 
 // bench is one invocation.
@@ -62,7 +70,11 @@ type bench struct {
 	client   *control.Client // nil with --url
 	// What the daemon says of what is measured; zero with --url.
 	simulated bool
-	capacity  int // tokens that the KV caches of all replicas hold; 0 unknown
+	capacity  int             // tokens that the KV caches of all replicas hold; 0 unknown
+	models    []control.Model // that --compare switches
+
+	plan   replay.Plan // with --replay
+	played []played
 
 	part    uint64 // of the next run: none sees another's prompts
 	started time.Time
@@ -77,7 +89,14 @@ type result struct {
 
 // Address measures whatever serves at o.URL.
 func Address(ctx context.Context, o Options) error {
-	return (&bench{o: o, settings: []string{"as is"}}).run(ctx)
+	b := &bench{o: o, settings: []string{"as is"}}
+	if o.Replay != "" {
+		if err := b.readPlan(); err != nil {
+			return err
+		}
+		b.askOne(o.Model)
+	}
+	return b.run(ctx)
 }
 
 // Running measures the running warden.
@@ -86,22 +105,36 @@ func Running(ctx context.Context, c *control.Client, o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	m, err := remote.FindModel(status, o.Model)
-	if err != nil {
+	b := &bench{o: o, client: c, settings: []string{"as is"}, simulated: status.Simulated}
+	if err := b.choose(status); err != nil {
 		return err
 	}
-	b := &bench{o: o, client: c, settings: []string{"as is"}, simulated: status.Simulated}
-	b.o.URL, b.o.Model = status.Listen, m.Alias
+	b.o.URL, b.o.Model = status.Listen, b.models[0].Alias
 	for _, r := range status.Replicas {
-		if r.Model == m.Alias && r.Engine != nil {
+		if r.Engine != nil && slices.ContainsFunc(b.models, func(m control.Model) bool { return m.Alias == r.Model }) {
 			b.capacity += r.Engine.KVCapacityTokens
 		}
 	}
 	if o.Compare {
 		b.settings = []string{settingOff, settingOn}
-		defer func() { err = errors.Join(err, b.restore(ctx, m)) }()
+		defer func() { err = errors.Join(err, b.restore(ctx)) }()
 	}
 	return b.run(ctx)
+}
+
+// choose finds the models to measure.
+func (b *bench) choose(s control.Status) error {
+	if b.o.Replay == "" {
+		m, err := remote.FindModel(s, b.o.Model)
+		b.models = []control.Model{m}
+		return err
+	}
+	if err := b.readPlan(); err != nil {
+		return err
+	}
+	var err error
+	b.models, err = b.asked(s)
+	return err
 }
 
 // Settings of --compare.
@@ -113,13 +146,16 @@ const (
 // restoreLimit bounds how long giving it back may take.
 const restoreLimit = 5 * time.Second
 
-// restore gives the model the affinity it had, also after Ctrl-C.
-func (b *bench) restore(ctx context.Context, m control.Model) error {
+// restore gives the models the affinity they had, also after Ctrl-C.
+func (b *bench) restore(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), restoreLimit)
 	defer cancel()
-	_, err := b.client.SetAffinity(ctx, m.Alias, m.Affinity)
-	word := map[bool]string{true: "on", false: "off"}[m.Affinity]
-	return exit.Fail(exit.Failed, err, fmt.Sprintf("affinity was %s before: `warden affinity %s %s`", word, word, m.Alias))
+	for _, m := range b.models {
+		_, failed := b.client.SetAffinity(ctx, m.Alias, m.Affinity)
+		word := map[bool]string{true: "on", false: "off"}[m.Affinity]
+		err = errors.Join(err, exit.Fail(exit.Failed, failed, fmt.Sprintf("affinity was %s before: `warden affinity %s %s`", word, word, m.Alias)))
+	}
+	return err
 }
 
 // run measures everything, then shows it; what was measured before an
@@ -127,7 +163,11 @@ func (b *bench) restore(ctx context.Context, m control.Model) error {
 func (b *bench) run(ctx context.Context) error {
 	b.started = time.Now()
 	err := b.calibrate(ctx)
-	if err == nil {
+	switch {
+	case err != nil:
+	case b.o.Replay != "":
+		err = b.replayAll(ctx)
+	default:
 		err = b.all(ctx)
 	}
 	if len(b.results) > 0 {
@@ -186,10 +226,8 @@ func (b *bench) all(ctx context.Context) error {
 
 // one is a single run.
 func (b *bench) one(ctx context.Context, sessions int, setting, name string) (load.Measurement, error) {
-	if b.o.Compare {
-		if _, err := b.client.SetAffinity(ctx, b.o.Model, setting == settingOn); err != nil {
-			return load.Measurement{}, err
-		}
+	if err := b.change(ctx, setting); err != nil {
+		return load.Measurement{}, err
 	}
 	b.settle(ctx)
 	o := b.options(sessions)
@@ -203,6 +241,19 @@ func (b *bench) one(ctx context.Context, sessions int, setting, name string) (lo
 		err = ctx.Err()
 	}
 	return measured, err
+}
+
+// change switches the models to a setting.
+func (b *bench) change(ctx context.Context, setting string) error {
+	if !b.o.Compare {
+		return nil
+	}
+	for _, m := range b.models {
+		if _, err := b.client.SetAffinity(ctx, m.Alias, setting == settingOn); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // settle waits until the daemon holds nothing of the run before.

@@ -35,7 +35,7 @@ func TestLossTextNamesTheCause(t *testing.T) {
 }
 
 func TestOptionsAreChecked(t *testing.T) {
-	good := Options{API: "chat", Sessions: []int{8}, Rounds: 1, Scale: 1, Duration: 1}
+	good := Options{API: "chat", Sessions: []int{8}, Rounds: 1, Scale: 1, Duration: 1, Speed: 1}
 	if err := good.Check(); err != nil {
 		t.Fatal(err)
 	}
@@ -49,6 +49,9 @@ func TestOptionsAreChecked(t *testing.T) {
 		"no sessions":      func(o *Options) { o.Sessions = nil },
 		"zero sessions":    func(o *Options) { o.Sessions = []int{4, 0} },
 		"scale of nothing": func(o *Options) { o.Scale = 0 },
+		"speed of what":    func(o *Options) { o.Speed = 2 },
+		"backwards":        func(o *Options) { o.Replay, o.Speed = "log", -1 },
+		"scaled replay":    func(o *Options) { o.Replay, o.Scale = "log", 2 },
 	} {
 		o := good
 		edit(&o)

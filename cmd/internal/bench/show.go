@@ -19,17 +19,22 @@ const plotColumns = 64
 // tolerance is how far prompts may miss the target before the user is warned.
 const tolerance = 0.2
 
-// add keeps what one setting measured and warns when it was another load than
-// meant.
-func (b *bench) add(setting string, sum load.Measurement, rounds []load.Report) {
+// keep keeps what one setting measured; label stands above its plot.
+func (b *bench) keep(setting, label string, sum load.Measurement, rounds []load.Report) load.Report {
 	report, _ := sum.Report() // every round had turns, or the run ended there
 	report.Simulated = b.simulated
 	row := load.Named{Name: setting, Report: report}
 	if len(rounds) > 1 {
 		row.Rounds = rounds
 	}
-	label := fmt.Sprintf("%s, %s", setting, words.Count(report.Sessions, "session", "sessions"))
 	b.results = append(b.results, result{row, sum.Curve(label, plotColumns)})
+	return report
+}
+
+// add is keep, and warns when it was another load than meant.
+func (b *bench) add(setting string, sum load.Measurement, rounds []load.Report) {
+	label := fmt.Sprintf("%s, %s", setting, words.Count(sum.Sessions, "session", "sessions"))
+	report := b.keep(setting, label, sum, rounds)
 	shape := b.shape()
 	want := float64(shape.System + shape.First)
 	if p := report.PromptTokensFirst; p != nil && *p > 0 && (*p < (1-tolerance)*want || *p > (1+tolerance)*want) {
@@ -55,6 +60,12 @@ func (b *bench) show() error {
 		return err
 	}
 	fmt.Fprintln(out, load.Legend)
+	for _, p := range b.played {
+		fmt.Fprintf(out, "\n%s\n", p.Setting)
+		if err := p.Write(out); err != nil {
+			return err
+		}
+	}
 	if b.o.Plot {
 		curves := make([]load.Curve, 0, len(b.results))
 		for _, r := range b.results {
@@ -80,7 +91,7 @@ func (b *bench) show() error {
 }
 
 func (b *bench) table(out io.Writer) error {
-	if !b.o.Compare {
+	if !b.o.Compare || b.o.Replay != "" {
 		rows := make([]load.Named, 0, len(b.results))
 		for _, r := range b.results {
 			rows = append(rows, r.Named)
@@ -144,13 +155,14 @@ type file struct {
 	Seed            uint64       `json:"seed"`
 	KVCapacity      int          `json:"kv_capacity_tokens,omitempty"`
 	Results         []load.Named `json:"results"`
+	Replays         []played     `json:"replays,omitempty"`
 }
 
 func (b *bench) figures() file {
 	f := file{
 		Schema: control.Schema, Warden: b.o.Version, StartedAt: b.started, URL: b.o.URL, Model: b.o.Model, API: b.o.API,
 		Simulated: b.simulated, DurationSeconds: b.o.Duration.Seconds(), Rounds: b.o.Rounds, Shape: b.shape(), GapSeconds: b.o.Gap.Seconds(),
-		CharsPerToken: b.o.Chars, Seed: b.o.Seed, KVCapacity: b.capacity, Results: []load.Named{},
+		CharsPerToken: b.o.Chars, Seed: b.o.Seed, KVCapacity: b.capacity, Results: []load.Named{}, Replays: b.played,
 	}
 	for _, r := range b.results {
 		f.Results = append(f.Results, r.Named)

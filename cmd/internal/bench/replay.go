@@ -1,0 +1,131 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/lm-warden/warden/cmd/internal/accesslog"
+	"github.com/lm-warden/warden/cmd/internal/exit"
+	"github.com/lm-warden/warden/cmd/internal/load"
+	"github.com/lm-warden/warden/cmd/internal/remote"
+	"github.com/lm-warden/warden/cmd/internal/replay"
+	"github.com/lm-warden/warden/supervisor/control"
+)
+
+// played is one setting's run of a recording.
+type played struct {
+	Setting string `json:"setting"`
+	replay.Figures
+}
+
+// checkReplay refuses what a recording decides itself.
+func (o *Options) checkReplay() error {
+	switch {
+	case o.Replay == "" && o.Speed != 1:
+		return errors.New("--speed goes with --replay")
+	case o.Replay == "":
+		return nil
+	case !(o.Speed > 0):
+		return fmt.Errorf("--speed %v: must be above 0", o.Speed)
+	case o.Rounds != 1 || o.Scale != 1 || o.Gap != 0:
+		return errors.New("--rounds, --scale and --gap do not go with --replay: the log says what is sent and when")
+	}
+	return nil
+}
+
+// readPlan makes the recording ready.
+func (b *bench) readPlan() error {
+	f, err := os.Open(b.o.Replay)
+	if err != nil {
+		return exit.Fail(exit.Failed, fmt.Errorf("cannot read the access log: %w", err), "`warden up --access-log FILE` writes one")
+	}
+	defer f.Close()
+	lines, cut, err := accesslog.Read(f, b.o.Replay)
+	if err != nil {
+		return exit.Fail(exit.Failed, err, "--replay takes what `warden up --access-log FILE` wrote; remove a damaged line to go on without it")
+	}
+	if cut {
+		fmt.Fprintf(b.o.Err, "warning: %s ends in the middle of a line, which is left out\n", b.o.Replay)
+	}
+	if b.plan, err = replay.Make(lines, b.o.Limit); err != nil {
+		return exit.Fail(exit.Failed, fmt.Errorf("%s: %w", b.o.Replay, err), "")
+	}
+	return nil
+}
+
+// asked are the models that the recording is played to: the one that was
+// named, for all requests, or those it was made with.
+func (b *bench) asked(s control.Status) ([]control.Model, error) {
+	names := b.plan.Models
+	if b.o.Model != "" {
+		names = []string{b.o.Model}
+	}
+	var found []control.Model
+	for _, name := range names {
+		m, err := remote.FindModel(s, name)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w (--model NAME asks one model for everything)", b.o.Replay, err)
+		}
+		found = append(found, m)
+	}
+	if b.o.Model != "" {
+		b.askOne(found[0].Alias)
+	}
+	return found, nil
+}
+
+// askOne asks one model for everything.
+func (b *bench) askOne(name string) {
+	b.o.Model = name
+	for i := range b.plan.Talks {
+		b.plan.Talks[i].Model = name
+	}
+}
+
+// replayAll plays the recording under every setting.
+func (b *bench) replayAll(ctx context.Context) error {
+	then, err := b.plan.Then.Report()
+	if err != nil {
+		return fmt.Errorf("%s: %w", b.o.Replay, err)
+	}
+	then.Simulated = b.plan.Simulated
+	name := "recorded"
+	if then.Simulated {
+		name += " (SIMULATED)"
+	}
+	b.results = append(b.results, result{load.Named{Name: name, Report: then}, b.plan.Then.Curve(name, plotColumns)})
+	for i, setting := range b.settings {
+		measured, drift, err := b.replayOne(ctx, setting, fmt.Sprintf("replay %d of %d: %s", i+1, len(b.settings), setting))
+		if err != nil {
+			return err
+		}
+		report, err := measured.Report()
+		if err != nil {
+			return exit.Fail(exit.Failed, err, "check --model and --api-key")
+		}
+		b.keep(setting, "replayed, "+setting, measured, nil)
+		b.played = append(b.played, played{setting, b.plan.Figures(b.o.Replay, b.o.Speed, drift)})
+		if report.TurnsFailed > 0 {
+			fmt.Fprintf(b.o.Err, "warning: %s: %d requests failed; the first: %s\n", setting, report.TurnsFailed, report.FirstError)
+		}
+	}
+	return nil
+}
+
+func (b *bench) replayOne(ctx context.Context, setting, name string) (load.Measurement, load.Drift, error) {
+	if err := b.change(ctx, setting); err != nil {
+		return load.Measurement{}, load.Drift{}, err
+	}
+	b.settle(ctx)
+	o := b.options(1)
+	o.Part = b.part
+	b.part++
+	p := b.follow(name, time.Duration(float64(b.plan.Length)/b.o.Speed))
+	defer p.close()
+	o.OnTurn = p.turn
+	return load.Replay(ctx, o, slices.Clone(b.plan.Talks), b.o.Speed)
+}
