@@ -12,6 +12,9 @@ const (
 	PolicyAdmission = "admission"
 )
 
+// DefaultMaxWait is below the 300 s after which agents send a request again.
+const DefaultMaxWait = 240 * time.Second
+
 // Config is what a user may set for one model. Zero fields take their
 // defaults; an unknown policy is affinity.
 type Config struct {
@@ -30,8 +33,7 @@ type Config struct {
 	MaxSessions int
 	// MaxQueue bounds the waiting turns. Default 1,024.
 	MaxQueue int
-	// MaxWait refuses a turn that has waited so long. Default 240 s: agents
-	// send a request again after 300 s without an answer.
+	// MaxWait refuses a turn that has waited so long. Default DefaultMaxWait.
 	MaxWait time.Duration
 	// MaxAttempts bounds on how many replicas one turn is tried. A request
 	// that kills its engine must not kill them all. Default 3.
@@ -56,7 +58,7 @@ func (c Config) withDefaults() Config {
 	c.ActiveWindow = min(orDefault(c.ActiveWindow, 10*time.Minute), c.SessionTTL)
 	c.MaxSessions = orDefault(c.MaxSessions, 10_000)
 	c.MaxQueue = orDefault(c.MaxQueue, 1_024)
-	c.MaxWait = orDefault(c.MaxWait, 240*time.Second)
+	c.MaxWait = orDefault(c.MaxWait, DefaultMaxWait)
 	c.MaxAttempts = orDefault(c.MaxAttempts, 3)
 	c.StatsMaxAge = orDefault(c.StatsMaxAge, 3*time.Second)
 	c.Admission = c.Admission.withDefaults()

@@ -79,12 +79,12 @@ func (a *admission) lane(p *Placer, t *turn, now time.Time) *replica {
 
 // hostedPatience scales the mean wait of a turn to the wait after which a
 // resident gives way. By Little's law all turns together wait for the same
-// time, whoever does: with 2.2 about half of them do not wait at all and the
+// time, whoever does: with 2.25 about half of them do not wait at all and the
 // others twice to three times the mean. Less makes all wait alike, as in first
 // come first served (1.6: a median of 17 s instead of 3 s at 32 sessions on the
 // ladder); more makes fewer wait longer (2.3: the p95 of 32 sessions rises above
 // that of policies without the tier).
-const hostedPatience = 2.2
+const hostedPatience = 2.25
 
 // hostedLeast is the least such wait. While only a few wait for a moment, giving
 // way costs two turns a load each and gains nobody anything. Found on the

@@ -92,6 +92,11 @@ func NewPolicy(name string, r Run) (Policy, error) {
 	case placement.PolicyAdmission, placement.PolicyAffinity, placement.PolicyBalance:
 		return placement.New(placement.Config{Policy: name, Seed: r.Seed}), nil
 	}
+	for _, k := range knobs() {
+		if k.name == name {
+			return placement.New(placement.Config{Policy: placement.PolicyAdmission, Admission: k.config, Seed: r.Seed}), nil
+		}
+	}
 	p, err := rivals.New(name, rivals.Info{
 		Shared: map[uint64]int{mainRoot: r.Work.Shared, subRoot: r.Work.SubShared},
 		Seed:   r.Seed,

@@ -21,5 +21,6 @@
 //	routed.go     the same through the router and HTTP; memnet.go connects them,
 //	              routedclient.go talks
 //	settings.go   the engines' own settings, varied one at a time
+//	bars.go       what admission is held to; knob.go what it can trade
 //	report.go     tables and JSON
 package ladder

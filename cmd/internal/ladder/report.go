@@ -24,6 +24,7 @@ type Report struct {
 	Warmup    float64 `json:"warmup_seconds"`
 	Length    float64 `json:"length_seconds"`
 	Seed      uint64  `json:"seed"`
+	Bars      []Bar   `json:"bars,omitempty"`
 	Cells     []Cell  `json:"cells"`
 }
 
@@ -49,6 +50,7 @@ func Climb(rungs []Rung, done func(Cell)) (Report, error) {
 
 // WriteJSON writes the report for machines.
 func (r Report) WriteJSON(w io.Writer) error {
+	r.Bars = r.Judge()
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	return e.Encode(r)
@@ -121,6 +123,7 @@ func (r Report) WriteMarkdown(w io.Writer) error {
 		"%.0f s of warm-up and %.0f s of measurement in virtual time, seed %d. Times to first token include all waiting; `level` is what stood between clients and schedulers: the `placer` alone, or the `router` with HTTP on both its sides; `longest wait` is in the router's queue; "+
 		"`hits` is against an endless cache; `wasted` is what such a cache would have saved; `Little` is (TTFT + decode + pause) × rate / sessions and must be 1 in a closed loop.\n",
 		r.Profile, r.Warmup, r.Length, r.Seed)
+	r.writeBars(&b)
 	cols := columns()
 	group, rung := "", ""
 	for _, c := range r.Cells {

@@ -2,6 +2,7 @@ package ladder
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/lm-warden/warden/router/placement"
@@ -23,6 +24,8 @@ const (
 	groupGaps      = "Pauses between turns (exponential)"
 	groupOpen      = "Open loop: conversations begin at random times"
 	groupOther     = "Giants, a slow GPU, sub-agents, a death"
+	groupKnob      = "The knob of admission: who waits"
+	groupEndless   = "A cache that loses nothing: what no policy can exceed"
 )
 
 // smallKV is the KV cache of the second reference fleet: with it the cached
@@ -140,6 +143,8 @@ func Rungs(t Times, seed uint64) ([]Rung, error) {
 	death := fleet.WithDeath(t.Warmup+t.Length/3, time.Minute)
 	b.add(groupOther, named(Reference(12), "a replica dies"), death, few)
 	b.add(groupOther, named(Reference(24), "a replica dies"), death, few)
+	b.knob(fleet)
+	b.bounds(fleet)
 	return b.rungs, nil
 }
 
@@ -159,8 +164,49 @@ func (b *builder) add(group string, w Workload, f Fleet, policies []string) {
 	if w.Sessions > 0 {
 		name = fmt.Sprintf("%s, %d sessions", w.Name, w.Sessions)
 	}
+	b.addNamed(group, name, w, f, policies)
+}
+
+func (b *builder) addNamed(group, name string, w Workload, f Fleet, policies []string) {
 	b.rungs = append(b.rungs, Rung{
 		Group: group, Name: name, Policies: policies,
 		Run: Run{Work: w, Fleet: f, Seed: b.seed, Warmup: b.times.Warmup, Length: b.times.Length},
 	})
+}
+
+// endlessKV is more than any load here touches; holdRung has as many sessions as
+// the caches of the reference fleet hold.
+const (
+	endlessKV = 4_000_000
+	holdRung  = "as many sessions as the caches hold"
+)
+
+// bounds are runs in which nothing is ever lost from a cache.
+func (b *builder) bounds(f Fleet) {
+	endless, one := f.WithKV(endlessKV), []string{placement.PolicyAffinity}
+	for _, n := range ladderSessions() {
+		b.add(groupEndless, Reference(n), endless, one)
+	}
+	b.addNamed(groupEndless, holdRung, Reference(f.holds(Reference(0))), endless, one)
+}
+
+// holds is how many conversations of w the fleet's caches hold at once, rounded
+// up: each in the middle of its life, beside the prefix that all share.
+func (f Fleet) holds(w Workload) int {
+	answer := (w.OutputMin + w.OutputMax) / 2
+	each := w.First + (w.Turns-1)*(w.Next+answer)/2 + answer/2
+	n := 0.0
+	for _, e := range f.Engines {
+		n += float64(e.Capacity()-w.Shared) / float64(each)
+	}
+	return int(math.Ceil(n))
+}
+
+// knob plays admission with other waits until somebody gives way.
+func (b *builder) knob(f Fleet) {
+	all := append(knobNames(), placement.PolicyAdmission, placement.PolicyAffinity)
+	for _, n := range []int{16, 24, 32} {
+		b.add(groupKnob, Reference(n), f, all)
+	}
+	b.add(groupKnob, LongSessions(24), f, all)
 }

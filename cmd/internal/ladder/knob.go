@@ -1,0 +1,57 @@
+package ladder
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/lm-warden/warden/router/placement"
+)
+
+// writeKnob says what waiting costs, and how RotateAfter moves it. In a closed
+// loop without pauses the mean wait is sessions / turns a second - decoding:
+// who raises the throughput lowers it, and nothing else does. A policy chooses
+// only whose wait it is.
+func (r Report) writeKnob(w io.Writer) {
+	var rows strings.Builder
+	for _, c := range r.Cells {
+		if c.Group == groupKnob {
+			fmt.Fprintf(&rows, "| %s | %s | %s | %s | %s | %.1f | %.0f | %.0f %% |\n", c.Rung, c.Policy, seconds(c.TTFB.Mean), seconds(c.TTFB.P50),
+				seconds(c.TTFB.P95), c.TurnsPerMinute, c.Session.P50, 100*min(1, c.TTFB.Mean/c.TTFB.P95))
+		}
+	}
+	if rows.Len() == 0 {
+		return
+	}
+	fmt.Fprintf(w, "\n### The p95, and the knob\n\nBy Little's law the mean time to first token of a closed loop is sessions / turns per second - decoding. "+
+		"A policy chooses only who waits: for a p95 no higher than that of the row, at least the last column's share of all turns has to wait as long. "+
+		"`RotateAfter` is the wait of the first in the queue after which a resident conversation gives up its place, `RotateShare` the part of an engine's time that this may cost.\n\n"+
+		"| load | policy | mean s | p50 s | p95 s | turns/min | session p50 s | least share that waits |\n|---|---|---|---|---|---|---|---|\n%s", rows.String())
+}
+
+// knob is admission with another RotateAfter.
+type knob struct {
+	name   string
+	config placement.AdmissionConfig
+}
+
+func knobs() []knob {
+	var all []knob
+	for _, after := range []time.Duration{10 * time.Second, 20 * time.Second, 40 * time.Second} {
+		for _, share := range []float64{0.2, 1} {
+			all = append(all, knob{
+				fmt.Sprintf("admission, RotateAfter %.0f s, RotateShare %.1f", after.Seconds(), share),
+				placement.AdmissionConfig{RotateAfter: after, RotateShare: share},
+			})
+		}
+	}
+	return all
+}
+
+func knobNames() (names []string) {
+	for _, k := range knobs() {
+		names = append(names, k.name)
+	}
+	return names
+}
