@@ -1,14 +1,13 @@
-// Package gpu says what is in the machine and who may use it: it detects NVIDIA
-// GPUs, samples them, reports their faults (XIDs), and plans which GPUs each
-// replica gets.
+// Package gpu says what is in the machine and how it is: it detects NVIDIA GPUs,
+// samples them, and reports their faults (XIDs). Package groups plans which GPUs
+// each replica gets.
 //
 // # Reader's path
 //
 //   - gpu.go: the values everybody shares (Device, Inventory, Sample, Source).
 //   - topology.go: how far two GPUs are from each other.
-//   - plan.go: dp x tp groups; refuse.go: which GPU cannot be used, and why;
-//     grouping.go: which GPUs belong together; group.go: a replica's GPUs and
-//     its environment; cpu.go: the same question for replicas on CPU cores.
+//   - group.go: a replica's GPUs and its environment; cpu.go: the cores this
+//     process may use; package groups: who gets what.
 //   - child.go, process.go: the parent's side of NVML. child.go holds one
 //     goroutine that owns the child; process.go is one life of it.
 //   - serve.go: the child's side; protocol.go: the JSON lines between them.

@@ -3,6 +3,7 @@ package gpu
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // NVML return codes that callers act upon. The numbers are NVML's ABI.
@@ -56,17 +57,25 @@ func (e *NVMLError) Error() string {
 	return text
 }
 
-// Describe splits an error of this package into what happened and what to do
-// about it. fix is empty for errors of other origin.
+// explained is an error that keeps its fix apart: *NVMLError, and that of package
+// groups.
+type explained interface {
+	error
+	Explain() (what, fix string)
+}
+
+// Explain is Error, and the next command.
+func (e *NVMLError) Explain() (what, fix string) { return e.Error(), e.Fix }
+
+// Describe splits an error of this package and its sub-packages into what
+// happened and what to do about it. fix is empty for errors of other origin.
 func Describe(err error) (what, fix string) {
 	if err == nil {
 		return "", ""
 	}
-	if e, ok := errors.AsType[*NVMLError](err); ok {
-		return err.Error(), e.Fix
-	}
-	if e, ok := errors.AsType[*PlanError](err); ok {
-		return e.What, e.Fix
+	if e, ok := errors.AsType[explained](err); ok {
+		what, fix = e.Explain()
+		return strings.Replace(err.Error(), e.Error(), what, 1), fix // with what was wrapped around it
 	}
 	return err.Error(), ""
 }

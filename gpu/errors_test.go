@@ -23,6 +23,12 @@ func TestEveryCodeHasAnAnswer(t *testing.T) {
 	}
 }
 
+// planError is what an error of package groups is like.
+type planError struct{}
+
+func (planError) Error() string             { return "no; fix: yes" }
+func (planError) Explain() (string, string) { return "no", "yes" }
+
 func TestDescribe(t *testing.T) {
 	mismatch := nvmlError(CodeDriverMismatch, "nvmlInit_v2", "")
 	tests := map[string]struct {
@@ -37,7 +43,7 @@ func TestDescribe(t *testing.T) {
 		"our own code": {nvmlError(CodeChildEnded, "", ""), "the process that watches the GPUs ended", codeTexts[CodeChildEnded].fix},
 		"unknown code": {nvmlError(77, "nvmlFoo", ""), "the NVIDIA driver refused a request: this code is not expected here (NVML code 77 from nvmlFoo)",
 			"run `nvidia-smi`; if it fails too, reload the driver or reboot"},
-		"a plan": {&PlanError{What: "no", Fix: "yes"}, "no", "yes"},
+		"another's, wrapped": {fmt.Errorf("qwen: %w", planError{}), "qwen: no", "yes"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

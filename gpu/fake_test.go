@@ -21,11 +21,6 @@ func TestFake(t *testing.T) {
 			t.Errorf("device %d: %+v", i, d)
 		}
 	}
-	for _, req := range []PlanRequest{{}, {TP: 2}, {TP: 4}} {
-		if _, err := Plan(inv, req); err != nil {
-			t.Errorf("the simulated box has no plan for %+v: %v", req, err)
-		}
-	}
 	idle, err := f.Sample(t.Context())
 	if err != nil || len(idle) != 4 {
 		t.Fatal(idle, err)

@@ -82,6 +82,18 @@ type Process struct {
 	Memory uint64 `json:"memory"` // bytes; 0 unknown
 }
 
+// String names the process: "pid 998 (python, user ana)".
+func (p Process) String() string {
+	text := "pid " + strconv.Itoa(p.PID)
+	switch {
+	case p.Name != "" && p.User != "":
+		return text + " (" + p.Name + ", user " + p.User + ")"
+	case p.Name != "":
+		return text + " (" + p.Name + ")"
+	}
+	return text
+}
+
 // Inventory is one look at all GPUs.
 type Inventory struct {
 	Driver  string   `json:"driver"` // e.g. 580.95.05

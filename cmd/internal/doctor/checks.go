@@ -12,6 +12,7 @@ import (
 
 	"github.com/lm-warden/warden/configs"
 	"github.com/lm-warden/warden/gpu"
+	"github.com/lm-warden/warden/gpu/groups"
 	"github.com/lm-warden/warden/supervisor/vllm"
 )
 
@@ -84,9 +85,9 @@ func gpus(f Facts) []Finding {
 	}
 	const name = "gpu"
 	var all []Finding
-	refused := gpu.Refusals(f.GPU.Inventory, gpu.PlanRequest{})
+	refused := groups.Refusals(f.GPU.Inventory, groups.Request{})
 	for _, d := range f.GPU.Inventory.Devices {
-		i := slices.IndexFunc(refused, func(r gpu.Refusal) bool { return r.Device.UUID == d.UUID })
+		i := slices.IndexFunc(refused, func(r groups.Refusal) bool { return r.Device.UUID == d.UUID })
 		if i >= 0 {
 			all = append(all, Finding{name, Warn, refused[i].What, refused[i].Fix})
 			continue

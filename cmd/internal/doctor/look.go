@@ -15,6 +15,7 @@ import (
 	"github.com/lm-warden/warden/cmd/internal/plan"
 	"github.com/lm-warden/warden/configs"
 	"github.com/lm-warden/warden/gpu"
+	"github.com/lm-warden/warden/gpu/groups"
 	"github.com/lm-warden/warden/supervisor"
 	"github.com/lm-warden/warden/supervisor/control"
 	"github.com/lm-warden/warden/supervisor/shim/proc"
@@ -82,8 +83,8 @@ func modelFacts(m plan.Model, catalogue []configs.Entry) Model {
 // are configured, or says why there are none.
 func planFacts(f *GPU, cfg configs.Config, models []plan.Model) {
 	if len(models) == 0 {
-		groups, err := gpu.Plan(f.Inventory, gpu.PlanRequest{})
-		if f.Groups = groups; err != nil {
+		var err error
+		if f.Groups, err = groups.Plan(f.Inventory, groups.Request{}); err != nil {
 			what, fix := gpu.Describe(err)
 			f.PlanErr, f.PlanFix = errors.New(what), fix
 		}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/lm-warden/warden/gpu"
+	"github.com/lm-warden/warden/gpu/groups"
 	"github.com/lm-warden/warden/supervisor/shim"
 )
 
@@ -15,12 +16,12 @@ func TestPlanSeesThroughItsOwnEngines(t *testing.T) {
 		{Index: 1, UUID: "GPU-b", Memory: total, MemoryUsed: 15 << 30, MemoryFree: 1 << 30, Processes: []gpu.Process{{PID: 8}}},
 	}}
 	left := []shim.State{{Replica: "r0", GPUUUIDs: []string{"GPU-a"}}}
-	if _, err := gpu.Plan(inv, gpu.PlanRequest{DP: 1}); err == nil {
+	if _, err := groups.Plan(inv, groups.Request{DP: 1}); err == nil {
 		t.Fatal("a plan on full GPUs: the test would prove nothing")
 	}
-	groups, err := gpu.Plan(WithoutOwn(inv, left), gpu.PlanRequest{})
-	if err != nil || len(groups) != 1 || groups[0][0].UUID != "GPU-a" {
-		t.Errorf("plan %v, %v; want only GPU-a", groups, err)
+	chosen, err := groups.Plan(WithoutOwn(inv, left), groups.Request{})
+	if err != nil || len(chosen) != 1 || chosen[0][0].UUID != "GPU-a" {
+		t.Errorf("plan %v, %v; want only GPU-a", chosen, err)
 	}
 	if inv.Devices[0].MemoryFree != 1<<30 {
 		t.Error("the inventory that people are shown was changed too")

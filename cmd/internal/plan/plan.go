@@ -14,6 +14,7 @@ import (
 	"github.com/lm-warden/warden/cmd/internal/self"
 	"github.com/lm-warden/warden/configs"
 	"github.com/lm-warden/warden/gpu"
+	"github.com/lm-warden/warden/gpu/groups"
 	"github.com/lm-warden/warden/supervisor"
 	"github.com/lm-warden/warden/supervisor/vllm"
 	"github.com/lm-warden/warden/supervisor/vllm/tiny"
@@ -138,16 +139,16 @@ func Places(cfg configs.Config, models []Model, inv gpu.Inventory) ([][]Place, e
 	}
 	for _, i := range order {
 		m := models[i]
-		request := gpu.PlanRequest{DP: m.DP, TP: m.TP, GPUs: m.GPUs}
+		request := groups.Request{DP: m.DP, TP: m.TP, GPUs: m.GPUs}
 		if len(m.GPUs) == 0 && len(models) > 1 {
 			request.GPUs = free
 		}
-		groups, err := gpu.Plan(inv, request)
+		chosen, err := groups.Plan(inv, request)
 		if err != nil {
 			what, fix := gpu.Describe(err)
 			return nil, exit.Fail(exit.Preflight, fmt.Errorf("%s: %s", m.Alias, what), fix)
 		}
-		for _, g := range groups {
+		for _, g := range chosen {
 			places[i] = append(places[i], Place{group: g, cpus: g.CPUs()})
 			for _, d := range g {
 				free = slices.DeleteFunc(free, func(index int) bool { return index == d.Index })
@@ -166,7 +167,7 @@ func planCores(models []Model) ([][]Place, error) {
 	for _, m := range models {
 		total += max(1, m.DP)
 	}
-	groups, err := gpu.PlanCPU(total, cores)
+	pieces, err := groups.PlanCores(total, cores)
 	if err != nil {
 		what, fix := gpu.Describe(err)
 		return nil, exit.Fail(exit.Preflight, errors.New(what), fix)
@@ -174,8 +175,8 @@ func planCores(models []Model) ([][]Place, error) {
 	places := make([][]Place, len(models))
 	for i, m := range models {
 		for range max(1, m.DP) {
-			places[i] = append(places[i], Place{cpus: groups[0]})
-			groups = groups[1:]
+			places[i] = append(places[i], Place{cpus: pieces[0]})
+			pieces = pieces[1:]
 		}
 	}
 	return places, nil

@@ -1,10 +1,12 @@
-package gpu
+package groups
 
 import (
 	"cmp"
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/lm-warden/warden/gpu"
 )
 
 // choose forms dp groups of req.TP devices out of usable.
@@ -21,11 +23,11 @@ import (
 // the greedy answer and only improves it. Groups of unlike GPUs are refused, because the
 // smaller card then decides for all; when the user named the GPUs it is their
 // decision, and only avoided where possible.
-func choose(inv Inventory, req PlanRequest, usable []Device, dp int) ([]Group, error) {
+func choose(inv gpu.Inventory, req Request, usable []gpu.Device, dp int) ([]gpu.Group, error) {
 	if req.TP == 1 {
-		groups := make([]Group, dp)
+		groups := make([]gpu.Group, dp)
 		for i := range groups {
-			groups[i] = Group{usable[i]}
+			groups[i] = gpu.Group{usable[i]}
 		}
 		return groups, nil
 	}
@@ -39,20 +41,20 @@ func choose(inv Inventory, req PlanRequest, usable []Device, dp int) ([]Group, e
 	}
 	s := newSearch(all, dp)
 	s.run(nil, cost{}, 0, 0)
-	groups := make([]Group, 0, len(s.best))
+	groups := make([]gpu.Group, 0, len(s.best))
 	for _, i := range s.best {
 		groups = append(groups, s.sets[i].group)
 	}
-	slices.SortFunc(groups, func(a, b Group) int { return cmp.Compare(a[0].Index, b[0].Index) })
+	slices.SortFunc(groups, func(a, b gpu.Group) int { return cmp.Compare(a[0].Index, b[0].Index) })
 	return groups, nil
 }
 
-func unequal(req PlanRequest, usable []Device) *PlanError {
+func unequal(req Request, usable []gpu.Device) *Error {
 	kinds := map[string]int{}
 	for _, d := range usable {
 		kinds[d.ShortName()]++
 	}
-	e := &PlanError{Kind: Unequal}
+	e := &Error{Kind: Unequal}
 	e.What = fmt.Sprintf("`%s` needs groups of %d equal GPUs, this machine has", numbers(req.DP, req.TP), req.TP)
 	fits := 0
 	for i, name := range slices.Sorted(maps.Keys(kinds)) {
@@ -81,12 +83,12 @@ const (
 	costUnlike  = 1000 // above all others together: also the mark of a pair that does not match
 )
 
-func pairCost(a, b Device, link Link) int {
+func pairCost(a, b gpu.Device, link gpu.Link) int {
 	c := costUnknown
 	switch {
 	case link.NVLinks > 0:
 		c = max(costNVLink-link.NVLinks, 1)
-	case link.Level != LevelUnknown:
+	case link.Level != gpu.LevelUnknown:
 		c = costLevel + int(link.Level)
 	}
 	if a.NUMANode != b.NUMANode {
@@ -99,7 +101,7 @@ func pairCost(a, b Device, link Link) int {
 }
 
 // pairCosts is pairCost of every two devices by position.
-func pairCosts(inv Inventory, devices []Device) [][]int {
+func pairCosts(inv gpu.Inventory, devices []gpu.Device) [][]int {
 	costs := make([][]int, len(devices))
 	for i, a := range devices {
 		costs[i] = make([]int, len(devices))
@@ -112,7 +114,7 @@ func pairCosts(inv Inventory, devices []Device) [][]int {
 
 // alike: one model and about one size. ECC takes 1/16 of some cards' memory,
 // so cards that differ only in that setting still match.
-func alike(a, b Device) bool {
+func alike(a, b gpu.Device) bool {
 	small, large := min(a.Memory, b.Memory), max(a.Memory, b.Memory)
 	return a.Name == b.Name && large-small <= large/10
 }
@@ -128,7 +130,7 @@ func (c cost) less(d cost) bool {
 
 // set is one possible group.
 type set struct {
-	group Group
+	group gpu.Group
 	mask  uint64 // of positions in usable
 	cost  cost
 }
@@ -138,10 +140,10 @@ type set struct {
 const exactLimit = 16
 
 // sets lists the possible groups of tp devices, the best first.
-func sets(inv Inventory, usable []Device, tp int, mixed bool) []set {
+func sets(inv gpu.Inventory, usable []gpu.Device, tp int, mixed bool) []set {
 	if len(usable) > exactLimit {
 		usable = slices.Clone(usable[:min(len(usable), 64)]) // the bits of a mask
-		slices.SortStableFunc(usable, func(a, b Device) int {
+		slices.SortStableFunc(usable, func(a, b gpu.Device) int {
 			return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Memory, b.Memory))
 		})
 	}

@@ -1,10 +1,12 @@
-package gpu
+package groups
 
 import (
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/lm-warden/warden/gpu"
 )
 
 // Cause is why a GPU cannot be used.
@@ -22,7 +24,7 @@ const (
 
 // Refusal is a GPU that cannot be used now.
 type Refusal struct {
-	Device Device
+	Device gpu.Device
 	Cause  Cause
 	What   string // "GPU 2 (RTX A4000) has 11.2 of 16 GiB used by pid 998 (python, user ana)"
 	Fix    string // what frees it; empty when nothing does
@@ -30,7 +32,7 @@ type Refusal struct {
 
 // Refusals lists the GPUs that Plan would leave out, so that the caller can
 // say so. Unknown indices are Plan's to report.
-func Refusals(inv Inventory, req PlanRequest) []Refusal {
+func Refusals(inv gpu.Inventory, req Request) []Refusal {
 	req, err := req.normal()
 	if err != nil {
 		return nil
@@ -44,7 +46,7 @@ func Refusals(inv Inventory, req PlanRequest) []Refusal {
 }
 
 // divide separates usable devices from refused ones.
-func divide(devices []Device, req PlanRequest) (usable []Device, refusals []Refusal) {
+func divide(devices []gpu.Device, req Request) (usable []gpu.Device, refusals []Refusal) {
 	for _, d := range devices {
 		if r, refused := refuse(d, req); refused {
 			refusals = append(refusals, r)
@@ -56,7 +58,7 @@ func divide(devices []Device, req PlanRequest) (usable []Device, refusals []Refu
 }
 
 // refuse finds the first reason why a device cannot be used.
-func refuse(d Device, req PlanRequest) (Refusal, bool) {
+func refuse(d gpu.Device, req Request) (Refusal, bool) {
 	r := Refusal{Device: d}
 	i := strconv.Itoa(d.Index)
 	switch free, known := d.FreeRatio(); {
@@ -64,7 +66,7 @@ func refuse(d Device, req PlanRequest) (Refusal, bool) {
 		r.Cause = CauseMIG
 		r.What = d.String() + " is partitioned (MIG): its slices can only be named by UUID, which vLLM does not take"
 		r.Fix = "`sudo nvidia-smi -i " + i + " -mig 0`"
-	case d.ComputeMode == ComputeModeProhibited:
+	case d.ComputeMode == gpu.ComputeModeProhibited:
 		r.Cause = CauseProhibited
 		r.What = d.String() + " forbids programs (compute mode PROHIBITED)"
 		r.Fix = "`sudo nvidia-smi -i " + i + " -c DEFAULT`"
@@ -90,18 +92,18 @@ func refuse(d Device, req PlanRequest) (Refusal, bool) {
 }
 
 func isExclusive(mode string) bool {
-	return mode == ComputeModeExclusiveProcess || mode == ComputeModeExclusiveThread
+	return mode == gpu.ComputeModeExclusiveProcess || mode == gpu.ComputeModeExclusiveThread
 }
 
 // maxHolders bounds how many processes a message names.
 const maxHolders = 3
 
 // holders names the processes on a GPU, the largest first.
-func holders(processes []Process) string {
+func holders(processes []gpu.Process) string {
 	if len(processes) == 0 {
 		return "a process that the driver does not name (another container?)"
 	}
-	sorted := slices.SortedStableFunc(slices.Values(processes), func(a, b Process) int {
+	sorted := slices.SortedStableFunc(slices.Values(processes), func(a, b gpu.Process) int {
 		switch {
 		case a.Memory > b.Memory:
 			return -1
@@ -121,19 +123,7 @@ func holders(processes []Process) string {
 	return text
 }
 
-// String names the process: "pid 998 (python, user ana)".
-func (p Process) String() string {
-	text := "pid " + strconv.Itoa(p.PID)
-	switch {
-	case p.Name != "" && p.User != "":
-		return text + " (" + p.Name + ", user " + p.User + ")"
-	case p.Name != "":
-		return text + " (" + p.Name + ")"
-	}
-	return text
-}
-
-func stop(processes []Process) string {
+func stop(processes []gpu.Process) string {
 	switch len(processes) {
 	case 0:
 		return "find and stop what uses it: `sudo nvidia-smi`"
@@ -145,8 +135,8 @@ func stop(processes []Process) string {
 
 // notUsable reports refusals that leave too few GPUs. The fix prefers to go on
 // without them, when others are free.
-func notUsable(inv Inventory, req PlanRequest, refusals []Refusal) *PlanError {
-	e := &PlanError{Kind: NotUsable, Refusals: refusals, What: refusals[0].What}
+func notUsable(inv gpu.Inventory, req Request, refusals []Refusal) *Error {
+	e := &Error{Kind: NotUsable, Refusals: refusals, What: refusals[0].What}
 	if more := len(refusals) - 1; more > 0 {
 		var others []string
 		for _, r := range refusals[1:] {
@@ -172,7 +162,7 @@ func notUsable(inv Inventory, req PlanRequest, refusals []Refusal) *PlanError {
 }
 
 // others offers the usable GPUs of the whole machine: `--gpus 0,1,3 --dp 3`.
-func others(inv Inventory, req PlanRequest) string {
+func others(inv gpu.Inventory, req Request) string {
 	usable, _ := divide(inv.Devices, req)
 	dp := len(usable) / req.TP
 	if req.DP > 0 {
@@ -182,12 +172,12 @@ func others(inv Inventory, req PlanRequest) string {
 		return ""
 	}
 	usable = usable[:dp*req.TP]
-	return "`--gpus " + joinInts(Group(usable).Indices()) + " " + numbers(dp, req.TP) + "`"
+	return "`--gpus " + joinInts(gpu.Group(usable).Indices()) + " " + numbers(dp, req.TP) + "`"
 }
 
 // lessMemory offers a smaller share where the rest of the GPU is still worth
 // having: a desktop session takes some per cent, another model most of it.
-func lessMemory(r Refusal, req PlanRequest) string {
+func lessMemory(r Refusal, req Request) string {
 	const worthHaving = 0.6
 	free, known := r.Device.FreeRatio()
 	if r.Cause != CauseBusy || !known || free < worthHaving || free >= req.MinFree {

@@ -1,19 +1,21 @@
-package gpu
+package groups
 
 import (
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/lm-warden/warden/gpu"
 )
 
 // DefaultMinFree is vLLM's default --gpu-memory-utilization: it refuses to
 // start where a smaller share of the memory is free.
 const DefaultMinFree = 0.92
 
-// PlanRequest says what the user wants. The zero value asks for one replica
+// Request says what the user wants. The zero value asks for one replica
 // per usable GPU.
-type PlanRequest struct {
+type Request struct {
 	DP   int   // replicas; 0 = as many as fit
 	TP   int   // GPUs per replica; 0 = 1
 	GPUs []int // indices the user named; nil = all
@@ -28,41 +30,44 @@ type PlanRequest struct {
 	MinCompute [2]int
 }
 
-// PlanErrorKind is the sort of a PlanError, for callers that react to it.
-type PlanErrorKind string
+// Kind is the sort of a Error, for callers that react to it.
+type Kind string
 
-// The kinds of PlanError.
+// The kinds of Error.
 const (
-	TooFew    PlanErrorKind = "too_few"     // not as many GPUs or cores as asked for
-	NotUsable PlanErrorKind = "not_usable"  // enough are there, but some cannot be used
-	NoSuchGPU PlanErrorKind = "no_such_gpu" // an index that does not exist
-	BadNumber PlanErrorKind = "bad_number"  // a value without meaning
-	Unequal   PlanErrorKind = "unequal"     // no tp equal GPUs
+	TooFew    Kind = "too_few"     // not as many GPUs or cores as asked for
+	NotUsable Kind = "not_usable"  // enough are there, but some cannot be used
+	NoSuchGPU Kind = "no_such_gpu" // an index that does not exist
+	BadNumber Kind = "bad_number"  // a value without meaning
+	Unequal   Kind = "unequal"     // no tp equal GPUs
 )
 
-// PlanError says why there is no plan.
-type PlanError struct {
-	Kind     PlanErrorKind
+// Error says why there is no plan.
+type Error struct {
+	Kind     Kind
 	What     string    // names the object and the cause
 	Fix      string    // flags or a command
 	Refusals []Refusal // the GPUs that cannot be used, when that is the cause
 }
 
 // Error is What and Fix in one line.
-func (e *PlanError) Error() string { return e.What + "; fix: " + e.Fix }
+func (e *Error) Error() string { return e.What + "; fix: " + e.Fix }
 
-func badNumber(flag string, value int) *PlanError {
-	return &PlanError{Kind: BadNumber,
+// Explain is What and Fix, for gpu.Describe.
+func (e *Error) Explain() (what, fix string) { return e.What, e.Fix }
+
+func badNumber(flag string, value int) *Error {
+	return &Error{Kind: BadNumber,
 		What: fmt.Sprintf("`%s %d` makes no sense", flag, value),
 		Fix:  "`" + flag + "` with a number of 1 or more"}
 }
 
 // Plan chooses the GPUs of each replica: dp groups of tp GPUs, sorted by their
-// first index. The GPUs of a group are as close to each other as the box
-// allows (see choose). GPUs that cannot be used are left
+// first index. The GPUs of a group are as close to each other as the
+// machine allows (see choose). GPUs that cannot be used are left
 // out when the user did not name them and enough others remain; Refusals lists
-// them. The error is a *PlanError.
-func Plan(inv Inventory, req PlanRequest) ([]Group, error) {
+// them. The error is a *Error.
+func Plan(inv gpu.Inventory, req Request) ([]gpu.Group, error) {
 	req, err := req.normal()
 	if err != nil {
 		return nil, err
@@ -83,7 +88,7 @@ func Plan(inv Inventory, req PlanRequest) ([]Group, error) {
 }
 
 // normal fills in defaults and refuses numbers without meaning.
-func (req PlanRequest) normal() (PlanRequest, error) {
+func (req Request) normal() (Request, error) {
 	if req.DP < 0 {
 		return req, badNumber("--dp", req.DP)
 	}
@@ -98,19 +103,19 @@ func (req PlanRequest) normal() (PlanRequest, error) {
 }
 
 // named picks the devices that the user listed, or all.
-func named(inv Inventory, indices []int) ([]Device, error) {
+func named(inv gpu.Inventory, indices []int) ([]gpu.Device, error) {
 	if indices == nil {
 		return inv.Devices, nil
 	}
 	sorted := slices.Compact(slices.Sorted(slices.Values(indices)))
 	if len(sorted) != len(indices) {
-		return nil, &PlanError{Kind: BadNumber,
+		return nil, &Error{Kind: BadNumber,
 			What: "`--gpus " + joinInts(indices) + "` names a GPU twice",
 			Fix:  "`--gpus " + joinInts(sorted) + "`"}
 	}
-	var devices []Device
+	var devices []gpu.Device
 	for _, index := range sorted {
-		i := slices.IndexFunc(inv.Devices, func(d Device) bool { return d.Index == index })
+		i := slices.IndexFunc(inv.Devices, func(d gpu.Device) bool { return d.Index == index })
 		if i < 0 {
 			return nil, noSuchGPU(inv, index)
 		}
@@ -119,20 +124,20 @@ func named(inv Inventory, indices []int) ([]Device, error) {
 	return devices, nil
 }
 
-func noSuchGPU(inv Inventory, index int) *PlanError {
+func noSuchGPU(inv gpu.Inventory, index int) *Error {
 	if len(inv.Devices) == 0 {
-		return &PlanError{Kind: NoSuchGPU,
+		return &Error{Kind: NoSuchGPU,
 			What: fmt.Sprintf("there is no GPU %d, this machine has none", index),
 			Fix:  "`warden up --demo` or `--device cpu`"}
 	}
-	return &PlanError{Kind: NoSuchGPU,
+	return &Error{Kind: NoSuchGPU,
 		What: fmt.Sprintf("there is no GPU %d, this machine has %s", index, indexRange(inv.Devices)),
 		Fix:  "`--gpus` with indices that `warden gpus` shows"}
 }
 
 // enough checks the number of usable GPUs. Where too few exist at all, the
 // numbers are the news; where refusals cost too many, the refusal is.
-func enough(inv Inventory, req PlanRequest, candidates, usable []Device, refusals []Refusal) error {
+func enough(inv gpu.Inventory, req Request, candidates, usable []gpu.Device, refusals []Refusal) error {
 	if req.GPUs != nil && len(refusals) > 0 {
 		return notUsable(inv, req, refusals)
 	}
@@ -147,9 +152,9 @@ func enough(inv Inventory, req PlanRequest, candidates, usable []Device, refusal
 }
 
 // tooFew: `--dp 4 --tp 2` needs 8 GPUs, this machine has 4.
-func tooFew(inv Inventory, req PlanRequest, candidates []Device) *PlanError {
+func tooFew(inv gpu.Inventory, req Request, candidates []gpu.Device) *Error {
 	have := len(candidates)
-	e := &PlanError{Kind: TooFew}
+	e := &Error{Kind: TooFew}
 	where := fmt.Sprintf("this machine has %d", have)
 	if req.GPUs != nil {
 		where = fmt.Sprintf("`--gpus %s` names %d", joinInts(req.GPUs), have)
@@ -168,7 +173,7 @@ func tooFew(inv Inventory, req PlanRequest, candidates []Device) *PlanError {
 
 // smaller offers the sizes that have GPUs can fill: the tp asked for with
 // fewer replicas, and as many replicas with a smaller tp.
-func smaller(req PlanRequest, have int) string {
+func smaller(req Request, have int) string {
 	if have == 0 {
 		return "`warden up --demo` or `--device cpu`"
 	}
@@ -218,7 +223,7 @@ func joinInts(values []int) string {
 }
 
 // indexRange names the indices of devices, which are consecutive: "0 to 3".
-func indexRange(devices []Device) string {
+func indexRange(devices []gpu.Device) string {
 	first, last := devices[0].Index, devices[len(devices)-1].Index
 	if first == last {
 		return "only GPU " + strconv.Itoa(first)
