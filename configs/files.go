@@ -9,6 +9,8 @@ var (
 	schema []byte
 	//go:embed status.schema.json
 	statusSchema []byte
+	//go:embed advise.schema.json
+	adviseSchema []byte
 	//go:embed access-log.schema.json
 	accessLogSchema []byte
 )
@@ -27,3 +29,7 @@ func StatusSchema() []byte { return statusSchema }
 // AccessLogSchema is the JSON schema of a line of the access log: it is derived
 // from its type by a test, and only ever gains.
 func AccessLogSchema() []byte { return accessLogSchema }
+
+// AdviseSchema is the JSON schema of `warden advise --json`: it is derived from
+// its types by a test, and only ever gains.
+func AdviseSchema() []byte { return adviseSchema }

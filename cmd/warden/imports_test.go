@@ -32,6 +32,7 @@ var mayImport = map[string][]string{
 	"tui":                     {"supervisor/control", "supervisor/events"},
 	"cmd/warden":              everything,
 	"cmd/internal/accesslog":  {"router"},
+	"cmd/internal/advise":     {"supervisor/control"},
 	"cmd/internal/agreement":  {"cmd/internal/process", "supervisor", "supervisor/simengine", "supervisor/vllm"},
 	"cmd/internal/behind":     {"cmd/internal/exit", "cmd/internal/paths", "cmd/internal/self", "supervisor/control"},
 	"cmd/internal/bench":      {"cmd/internal/accesslog", "cmd/internal/exit", "cmd/internal/load", "cmd/internal/remote", "cmd/internal/replay", "cmd/internal/words", "supervisor/control"},

@@ -81,7 +81,7 @@ func (a *app) root() *cobra.Command {
 		}
 	}
 	grouped("run", a.upCommand(), a.downCommand(), a.upgradeCommand(), a.benchCommand())
-	grouped("watch", a.statusCommand(), a.topCommand(), a.logsCommand(), a.eventsCommand())
+	grouped("watch", a.statusCommand(), a.topCommand(), a.adviseCommand(), a.logsCommand(), a.eventsCommand())
 	grouped("steer", a.affinityCommand(), a.spillCommand(), a.restartCommand(), a.drainCommand(), a.undrainCommand(), a.killCommand(), a.retryCommand())
 	grouped("setup", a.setupCommand(), a.doctorCommand(), a.envCommand(), a.keysCommand(), a.modelsCommand(), a.gpusCommand(), a.configCommand(), a.completionCommand(), a.versionCommand())
 	root.AddCommand(exitCodesTopic(), a.docsCommand(), a.reapCommand())

@@ -12,6 +12,7 @@ import (
 	"github.com/lm-warden/warden/configs"
 	"github.com/lm-warden/warden/configs/jsonschema"
 	"github.com/lm-warden/warden/supervisor/control"
+	"github.com/lm-warden/warden/supervisor/control/advice"
 )
 
 var update = flag.Bool("update", false, "write configs/*.schema.json anew")
@@ -20,6 +21,10 @@ var update = flag.Bool("update", false, "write configs/*.schema.json anew")
 // ever gains.
 func TestStatusSchemaFollowsTheTypes(t *testing.T) {
 	follows[control.Status](t, "warden status --json", "supervisor/control", "status.schema.json", configs.StatusSchema())
+}
+
+func TestAdviseSchemaFollowsTheTypes(t *testing.T) {
+	follows[advice.Report](t, "warden advise --json", "supervisor/control/advice", "advise.schema.json", configs.AdviseSchema())
 }
 
 func TestAccessLogSchemaFollowsTheTypes(t *testing.T) {

@@ -3,6 +3,7 @@
 // Read in this order:
 //
 //  1. status.go, tuning.go: what the daemon says about itself; the wire types of GET /v1/status.
+//     history.go: what it has seen in the last hour.
 //  2. action.go: what it can be told to do; log lines; the lines of GET /v1/events.
 //  3. errors.go: what it answers when it cannot.
 //  4. daemon.go: the daemon as this package sees it.
@@ -15,6 +16,7 @@
 // hence the pointers. The types of supervisor and router may change freely, cmd/internal/daemon converts.
 //
 //	GET  /v1/status
+//	GET  /v1/history                        the last hour's memory, by minute
 //	GET  /v1/events                         NDJSON of Message: a snapshot, then changes, a status each second
 //	GET  /v1/logs?replica=r0&tail=100&since=2026-01-02T15:04:05Z&follow=1&previous=1     NDJSON of LogLine
 //	GET  /v1/version

@@ -17,6 +17,7 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, s.status()) })
 	mux.HandleFunc("GET /v1/version", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, s.opts.Daemon.Version()) })
 	mux.HandleFunc("GET /v1/config", s.config)
+	mux.HandleFunc("GET /v1/history", s.history)
 	mux.HandleFunc("GET /v1/events", s.stream(s.events))
 	mux.HandleFunc("GET /v1/logs", s.stream(s.logs))
 	mux.HandleFunc("PUT /v1/models/{alias}/affinity", s.affinity)

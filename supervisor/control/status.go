@@ -104,6 +104,8 @@ type Model struct {
 	KVOffload        *KVOffload `json:"kv_offload,omitempty"`
 	KVEstimateTokens int        `json:"kv_estimate_tokens,omitempty"` // KV cache of a replica, estimated before its start
 	KVTokenBytes     int        `json:"kv_token_bytes,omitempty"`     // KV cache of one token, over all GPUs of a replica
+	WeightsBytes     uint64     `json:"weights_bytes,omitempty"`      // of one replica, over all its GPUs
+	FP8KV            string     `json:"fp8_kv,omitempty"`             // whether a KV cache of 8 bits suits the GPUs: good, measure (another attention backend takes over), no; absent when not known
 
 	SessionsLive    int                `json:"sessions_live"`
 	SessionsSeen    uint64             `json:"sessions_seen"`

@@ -20,8 +20,10 @@ type KVOffload struct {
 	GiB         float64 `json:"gib"`                    // of one replica; 0 = off
 	Tokens      int     `json:"tokens,omitempty"`       // that it holds; absent when off or not known
 	Reason      string  `json:"reason"`                 // why it is so large, or off
-	Warning     string  `json:"warning,omitempty"`      // what speaks against a tier that was asked for
+	Warning     string  `json:"warning,omitempty"`      // what speaks against a tier, asked for or switched off
 	PossibleGiB float64 `json:"possible_gib,omitempty"` // that the memory would allow each replica
+
+	ConfiguredOff bool `json:"configured_off,omitempty"`
 }
 
 // HostTier is what the engine says about its second tier. Counters are since the engine's start.

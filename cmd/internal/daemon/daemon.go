@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/lm-warden/warden/cmd/internal/advise"
 	"github.com/lm-warden/warden/cmd/internal/clients"
 	"github.com/lm-warden/warden/cmd/internal/conns"
 	"github.com/lm-warden/warden/cmd/internal/exit"
@@ -60,6 +61,7 @@ type Daemon struct {
 	api       net.Listener
 	front     *front.Front
 	engines   *engineRates
+	recorder  *advise.Recorder
 	metrics   *metrics.Exporter
 	service   *service.Service
 	facts     *replicaFacts
@@ -108,6 +110,7 @@ func empty(opts Options) *Daemon {
 	return &Daemon{
 		opts: opts, cfg: opts.Config, log: opts.Log, started: time.Now(),
 		bus: events.NewBus(recentEvents), engines: newEngineRates(), service: service.New(opts.Log),
+		recorder: advise.NewRecorder(time.Now()),
 		stopping: make(chan struct{}), leaving: make(chan struct{}), killed: make(chan struct{}),
 		unwaited: make(chan struct{}), reaped: make(chan struct{}), ended: make(chan struct{}),
 	}
@@ -226,9 +229,13 @@ func (d *Daemon) Run(ctx context.Context) error {
 			return nil
 		}
 	})
-	group.Go(func() error { d.service.Run(alive, d.serviceFacts, d.front.Probe(clients.Reachable(d.url()))); return nil })
+	group.Go(func() error {
+		d.service.Run(alive, d.serviceFacts, d.front.Probe(clients.Reachable(d.url())))
+		return nil
+	})
 	group.Go(func() error { d.front.Watch(alive); return nil })
 	group.Go(func() error { d.keepSessions(alive); return nil })
+	group.Go(func() error { d.remember(alive); return nil })
 	d.sweep()
 	err := d.sup.Run(alive)
 	close(d.reaped)

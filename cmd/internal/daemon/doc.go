@@ -13,7 +13,8 @@
 //     GET /metrics, demo.go the load of `up --demo`, systemd.go what a service
 //     manager is told
 //   - status and orders: status.go puts together what the parts know, orders.go
-//     does what the control API asks for, settings.go is what GET /v1/config
+//     does what the control API asks for, tuning.go (what the plan chose for
+//     the engines), history.go (the last hour), settings.go is what GET /v1/config
 //     may tell
 //   - upgrade: handover.go (what two wardens say to each other), upgrade.go (the
 //     one that leaves), takeover.go (the one that comes)

@@ -7,6 +7,7 @@ import (
 	"github.com/lm-warden/warden/supervisor"
 	"github.com/lm-warden/warden/supervisor/control"
 	"github.com/lm-warden/warden/supervisor/events"
+	"github.com/lm-warden/warden/supervisor/vllm/tune"
 )
 
 // This file tells what the plan chose for the engines: to the router, to people,
@@ -43,9 +44,12 @@ func (d *Daemon) hostTier(r supervisor.Replica) *control.HostTier {
 
 // addTuning adds the settings of a model's engines.
 func addTuning(out *control.Model, m plan.Model) {
-	out.KVEstimateTokens, out.KVTokenBytes = m.Tuned.KVTokens, m.KVTokenBytes
+	out.KVEstimateTokens, out.KVTokenBytes, out.WeightsBytes = m.Tuned.KVTokens, m.KVTokenBytes, m.WeightsBytes
+	if m.Tuned.FP8 != tune.FP8Unknown {
+		out.FP8KV = string(m.Tuned.FP8)
+	}
 	t := m.Tuned.Tier
-	out.KVOffload = &control.KVOffload{GiB: t.GiB, Tokens: t.Tokens, Reason: t.Reason, Warning: t.Warning, PossibleGiB: t.Possible}
+	out.KVOffload = &control.KVOffload{GiB: t.GiB, Tokens: t.Tokens, Reason: t.Reason, Warning: t.Warning, PossibleGiB: t.Possible, ConfiguredOff: t.ConfiguredOff}
 	refused := m.Engine.Refused()
 	for _, s := range m.Tuned.Settings {
 		wire := control.Setting{Flag: s.Flag, Value: s.Value, By: string(s.By), Reason: s.Reason}
@@ -66,7 +70,7 @@ func (d *Daemon) tellTuning() {
 		for _, s := range m.Tuned.Settings {
 			d.log.Info("engine setting", "model", m.Alias, "flag", s.Flag, "value", s.Value, "by", string(s.By), "reason", s.Reason)
 		}
-		if w := m.Tuned.Tier.Warning; w != "" {
+		if w := m.Tuned.Tier.Warning; w != "" && m.Tuned.Tier.GiB > 0 {
 			d.log.Warn("the KV cache's tier in host memory was asked for against advice", "model", m.Alias, "reason", w)
 			d.bus.Publish(events.Event{Kind: "vllm", Model: m.Alias, Text: "kv_offload was asked for: " + w})
 		}

@@ -49,7 +49,7 @@ func WriteHelp(w io.Writer, cmd *cobra.Command) {
 	if cmd.HasParent() {
 		fmt.Fprintf(w, "\nGlobal flags: %s (see `warden help`)\n", flagNames(cmd.InheritedFlags()))
 	} else {
-		fmt.Fprintln(w, "\n`warden help COMMAND` has its flags, `warden help exit-codes` the exit codes.")
+		fmt.Fprintln(w, "`warden help COMMAND` has its flags, `warden help exit-codes` the exit codes.")
 	}
 }
 

@@ -28,10 +28,12 @@ type Model struct {
 	Install vllm.Install
 	Engine  *vllm.Engine
 	Specs   []supervisor.Spec
-	// Tuned are the engines' settings with their reasons, KVTokenBytes the KV
-	// cache of one token over a replica's GPUs; 0 unknown.
+	// Tuned are the engines' settings with their reasons. KVTokenBytes is the KV
+	// cache of one token and WeightsBytes that of the weights, both over a
+	// replica's GPUs; 0 unknown.
 	Tuned        tune.Decision
 	KVTokenBytes int
+	WeightsBytes uint64
 }
 
 // Place is where one replica runs.

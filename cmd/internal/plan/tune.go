@@ -45,7 +45,7 @@ func tuneAll(cfg configs.Config, models []Model, places [][]Place, left []shim.S
 		}
 		next[m.Alias] = c
 		m.Tuned, m.MaxNumSeqs = c.Decision, c.Decision.MaxNumSeqs
-		m.KVTokenBytes = facts.KVBytes()
+		m.KVTokenBytes, m.WeightsBytes = facts.KVBytes(), facts.WeightsBytes
 		m.Engine = vllm.New(m.Install, vllm.Options{Settings: m.Tuned.Arguments()})
 	}
 	return next.write(record)

@@ -17,8 +17,11 @@ type Tier struct {
 	GiB    float64 // of one replica, over all its GPUs; 0 = off
 	Tokens int     // that it holds; 0 = off, or not known
 	Reason string
-	// Warning is what speaks against a tier that was asked for.
+	// Warning is what speaks against a tier that was asked for, or against the one
+	// that is switched off.
 	Warning string
+	// ConfiguredOff says that nothing but the configuration decided.
+	ConfiguredOff bool
 	// Possible is what this machine's memory would allow, also where the tier is
 	// off; 0 = nothing, or not known.
 	Possible float64
@@ -76,7 +79,7 @@ func DecideTier(f Facts) (Tier, error) {
 	}
 	switch {
 	case f.Offload.Off:
-		t.Reason = "off as configured"
+		t.Reason, t.Warning, t.ConfiguredOff = "off as configured", hinders(f), true
 		return t, nil
 	case f.Offload.GiB > 0:
 		return askedTier(f, t)

@@ -1,0 +1,105 @@
+package advise
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lm-warden/warden/supervisor/control"
+	"github.com/lm-warden/warden/supervisor/control/advice"
+)
+
+var start = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+
+func look(replicas ...ReplicaLook) []Look {
+	return []Look{{Alias: "m", Replicas: replicas, LargestSession: 9_000, Queued: 1}}
+}
+
+func replica(id string, need int, c Counters) ReplicaLook {
+	return ReplicaLook{ID: id, Generation: 1, Ready: true, Sessions: 2, Need: need, Capacity: 40_000, Held: 1, Waiting: 2, Counters: c}
+}
+
+func TestLooksBecomeMinutes(t *testing.T) {
+	r := NewRecorder(start)
+	small := replica("r1", 0, Counters{})
+	small.Sessions, small.Capacity = 0, 30_000
+	r.Add(start.Add(1*time.Second), look(replica("r0", 10_000, Counters{Queried: 5_000, Hits: 5_000}), small))
+	r.Add(start.Add(31*time.Second), look(replica("r0", 30_000, Counters{Queried: 6_000, Hits: 5_700, Preemptions: 2}), small))
+	r.Add(start.Add(61*time.Second), look(replica("r0", 20_000, Counters{Queried: 6_500, Hits: 5_900, Preemptions: 2, HostQueried: 300, HostHits: 200})))
+	want := []control.Minute{
+		{
+			At: start, Ready: 2, Sessions: 2, PeakSessions: 2, Need: 20_000, PeakNeed: 30_000, LargestSession: 9_000, Capacity: 70_000, SmallestCapacity: 30_000,
+			Held: 2, Waiting: 4, PeakQueued: 1, QueriedTokens: 1_000, HitTokens: 700, Preemptions: 2,
+		},
+		{
+			At: start.Add(time.Minute), Ready: 1, Sessions: 2, PeakSessions: 2, Need: 20_000, PeakNeed: 20_000, LargestSession: 9_000, Capacity: 40_000, SmallestCapacity: 40_000,
+			Held: 1, Waiting: 2, PeakQueued: 1, QueriedTokens: 500, HitTokens: 200, HostQueriedTokens: 300, HostHitTokens: 200,
+		},
+	}
+	h := r.History(start.Add(62 * time.Second))
+	if d := cmp.Diff(want, h.Models[0].Minutes); d != "" {
+		t.Error(d)
+	}
+	if !h.Started.Equal(start) || h.Models[0].Alias != "m" {
+		t.Errorf("%+v", h)
+	}
+}
+
+// The counters of a new process begin at zero, and an engine that is down says
+// nothing.
+func TestCountersOverARestart(t *testing.T) {
+	r := NewRecorder(start)
+	add := func(second int, generation uint64, c Counters) {
+		l := replica("r0", 0, c)
+		l.Generation = generation
+		r.Add(start.Add(time.Duration(second)*time.Second), look(l))
+	}
+	add(0, 1, Counters{Queried: 90_000, Hits: 80_000})
+	add(5, 1, Counters{})
+	add(10, 2, Counters{Queried: 100, Hits: 10})
+	add(15, 2, Counters{Queried: 150, Hits: 60})
+	add(20, 2, Counters{Queried: 40, Hits: 30}) // went back without a new generation
+	m := r.History(start.Add(time.Minute)).Models[0].Minutes[0]
+	if m.QueriedTokens != 190 || m.HitTokens != 90 {
+		t.Errorf("%d queried, %d hits; want 190 and 90", m.QueriedTokens, m.HitTokens)
+	}
+}
+
+func TestAnHourIsKept(t *testing.T) {
+	r := NewRecorder(start)
+	for minute := range 200 {
+		r.Add(start.Add(time.Duration(minute)*time.Minute), look(replica("r0", minute, Counters{})))
+	}
+	minutes := r.History(start.Add(199*time.Minute + 5*time.Second)).Models[0].Minutes
+	if len(minutes) != kept || minutes[0].PeakNeed != 139 || minutes[len(minutes)-1].PeakNeed != 199 {
+		t.Errorf("%d minutes, from %+v", len(minutes), minutes[0])
+	}
+	// After a pause (a suspended machine) old minutes are no longer the last hour's.
+	if left := r.History(start.Add(300 * time.Minute)).Models[0].Minutes; len(left) != 0 {
+		t.Errorf("%d minutes of more than an hour ago", len(left))
+	}
+}
+
+func TestPrint(t *testing.T) {
+	minute := control.Minute{
+		Ready: 4, Sessions: 24, PeakSessions: 24, Need: 264_000, PeakNeed: 264_000, LargestSession: 15_000,
+		Capacity: 160_000, SmallestCapacity: 40_000, Held: 4, QueriedTokens: 100, HitTokens: 29,
+	}
+	s := control.Status{Simulated: true, Models: []control.Model{{Alias: "m", Policy: control.PolicyAffinity, FP8KV: "no"}, {Alias: "idle"}}}
+	h := control.History{Now: start.Add(time.Hour), Started: start, Models: []control.ModelHistory{{Alias: "m", Minutes: []control.Minute{minute}}}}
+	var b bytes.Buffer
+	if err := Print(&b, advice.Advise(h, s)); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"SIMULATED", "m: the conversations in use need up to 264k tokens and the KV cache holds 160k",
+		"conversations        24.0  24    14", "fewer conversations  14", "admission", "(8-bit KV cache)", "idle: no load yet",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("%q is missing in\n%s", want, b.String())
+		}
+	}
+}

@@ -1,0 +1,65 @@
+package daemon
+
+import (
+	"context"
+	"time"
+
+	"github.com/lm-warden/warden/cmd/internal/advise"
+	"github.com/lm-warden/warden/router"
+	"github.com/lm-warden/warden/supervisor"
+	"github.com/lm-warden/warden/supervisor/control"
+)
+
+// remember looks at all models until ctx ends; `warden advise` asks for what it
+// has seen.
+func (d *Daemon) remember(ctx context.Context) {
+	tick := time.NewTicker(advise.Every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-tick.C:
+			d.recorder.Add(now, looks(d.router.Snapshot(maxListedSessions), d.sup.Snapshot()))
+		}
+	}
+}
+
+// History is the last hour of each model.
+func (d *Daemon) History() control.History { return d.recorder.History(time.Now()) }
+
+// looks puts the router's and the supervisor's view of each replica side by side.
+func looks(routed router.Snapshot, replicas []supervisor.Replica) []advise.Look {
+	var out []advise.Look
+	for _, m := range routed.Models {
+		look := advise.Look{Alias: m.Alias, Queued: len(m.Queue)}
+		for _, s := range m.Sessions {
+			look.LargestSession = max(look.LargestSession, s.Tokens)
+		}
+		for _, r := range replicas {
+			if r.Model == m.Alias {
+				look.Replicas = append(look.Replicas, replicaLook(r, m.Replicas))
+			}
+		}
+		out = append(out, look)
+	}
+	return out
+}
+
+func replicaLook(r supervisor.Replica, routed []router.ReplicaSnapshot) advise.ReplicaLook {
+	s := r.Stats
+	look := advise.ReplicaLook{
+		ID: string(r.ID), Generation: r.Generation, Ready: r.State.Accepting(),
+		Capacity: s.KVCapacityTokens, Waiting: s.Waiting,
+		Counters: advise.Counters{
+			Queried: s.PrefixQueries, Hits: s.PrefixHits + s.ExternalHits,
+			HostQueried: s.ExternalQueries, HostHits: s.ExternalHits, Preemptions: s.Preemptions,
+		},
+	}
+	for _, p := range routed {
+		if string(p.ID) == look.ID {
+			look.Sessions, look.Need, look.Held = p.Active, p.SessionTokens, p.Held
+		}
+	}
+	return look
+}
