@@ -122,7 +122,7 @@ func (p *shimProcess) shimLost(exit *shim.Exit) {
 	select {
 	case <-p.closed: // we left, not the shim
 		if p.cmd != nil {
-			_ = p.cmd.Process.Release() // it runs on; whoever outlives warden reaps it
+			go func() { _ = p.cmd.Wait() }() // it runs on, and may end while this process stays
 		}
 		return
 	default:

@@ -294,6 +294,9 @@ func (s *Supervisor) all(ev event) {
 	}
 }
 
+// Running is closed once Run takes orders.
+func (s *Supervisor) Running() <-chan struct{} { return s.running }
+
 // Detach makes Run return and leaves the engines running, for a new warden to adopt.
 func (s *Supervisor) Detach() {
 	s.mu.Lock()

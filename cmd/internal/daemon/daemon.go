@@ -82,6 +82,7 @@ type Daemon struct {
 	drain    time.Duration // of that stop
 	killed   chan struct{} // closed when held requests are to be dropped
 	killOnce sync.Once
+	adopted  chan struct{} // closed when engines left by an earlier warden are known
 	reaped   chan struct{} // closed when no engine is left
 	ended    chan struct{} // closed when Run returned
 }
@@ -112,7 +113,7 @@ func empty(opts Options) *Daemon {
 		bus: events.NewBus(recentEvents), engines: newEngineRates(), service: service.New(opts.Log),
 		recorder: advise.NewRecorder(time.Now()),
 		stopping: make(chan struct{}), leaving: make(chan struct{}), killed: make(chan struct{}),
-		unwaited: make(chan struct{}), reaped: make(chan struct{}), ended: make(chan struct{}),
+		unwaited: make(chan struct{}), adopted: make(chan struct{}), reaped: make(chan struct{}), ended: make(chan struct{}),
 	}
 }
 
@@ -209,6 +210,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	left := plan.LeftEngines(paths.RuntimeDir(d.cfg.Name))
 	group.Go(func() error {
 		d.awaitAdoption(left)
+		close(d.adopted)
 		return notClosed(d.front.Serve(server, crowd))
 	})
 	group.Go(func() error { return d.control.Serve(context.Background()) })
@@ -363,8 +365,7 @@ func (d *Daemon) shutDown(server *http.Server, cancel context.CancelFunc) {
 func (d *Daemon) Held() int {
 	held := 0
 	for _, r := range d.sup.Snapshot() {
-		n, _ := d.router.Work(router.ReplicaID(r.ID))
-		held += n
+		held += d.work(r.ID).Held
 	}
 	return held
 }

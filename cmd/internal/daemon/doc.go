@@ -17,6 +17,7 @@
 //     the engines), history.go (the last hour), settings.go is what GET /v1/config
 //     may tell
 //   - upgrade: handover.go (what two wardens say to each other), upgrade.go (the
-//     one that leaves), takeover.go (the one that comes)
+//     one that leaves), takeover.go (the one that comes), overlap.go (requests
+//     that the one before still answers)
 //   - stop: Stop, Kill and shutDown in daemon.go
 package daemon

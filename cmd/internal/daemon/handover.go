@@ -18,15 +18,17 @@ import (
 
 // A warden that is upgraded and the one that takes over talk over a pair of
 // sockets. The old one sends the API's listening socket, then a line when it
-// has let go of engines and control socket, and one when its last answer has
-// left. The new one sends its report when it is ready to take
-// over, and a line when it stops. Each sees the other's death as an end of file.
+// has let go of engines and control socket, lines with what it still holds, and
+// one when its last answer has left. The new one sends its report when it is
+// ready to take over, and a line when it stops. Each sees the other's death as an
+// end of file.
 //
 // Read upgrade.go for the old one's side and takeover.go for the new one's.
 
 const (
 	wordGo      = "go"      // old: take over now
 	wordDrained = "drained" // old: no request is left here
+	wordHeld    = "held"    // old: and behind it, in JSON, what is still held here by replica
 	wordHurry   = "hurry"   // new: do not wait for clients that say nothing
 )
 

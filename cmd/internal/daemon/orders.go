@@ -184,7 +184,10 @@ func (d *Daemon) served(name string) (plan.Model, error) {
 }
 
 // Replica orders something for one replica.
-func (d *Daemon) Replica(_ context.Context, id string, action control.ReplicaAction) (control.Accepted, error) {
+func (d *Daemon) Replica(ctx context.Context, id string, action control.ReplicaAction) (control.Accepted, error) {
+	if err := d.awaitOrders(ctx); err != nil {
+		return control.Accepted{}, err
+	}
 	replicas := d.sup.Snapshot()
 	i := slices.IndexFunc(replicas, func(r supervisor.Replica) bool { return string(r.ID) == id })
 	if i < 0 {
@@ -208,6 +211,20 @@ func (d *Daemon) Replica(_ context.Context, id string, action control.ReplicaAct
 		return control.Accepted{}, err
 	}
 	return control.Accepted{Replica: id, Action: action, Generation: r.Generation}, nil
+}
+
+// awaitOrders returns when replicas take orders: right after an upgrade their
+// engines are still being adopted, and nothing can be ordered of a replica that
+// is neither here nor there.
+func (d *Daemon) awaitOrders(ctx context.Context) error {
+	for _, ready := range []<-chan struct{}{d.sup.Running(), d.adopted} {
+		select {
+		case <-ready:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
 }
 
 // wayTo says what to do where an order does not fit a replica's state.

@@ -49,10 +49,8 @@ func (d *Daemon) Status() control.Status {
 }
 
 func (d *Daemon) state(replicas []supervisor.Replica) string {
-	select {
-	case <-d.stopping:
+	if d.isStopping() {
 		return control.DaemonStopping
-	default:
 	}
 	serving, coming := false, false
 	for _, r := range replicas {
@@ -126,6 +124,7 @@ func (d *Daemon) replicaStatus(r supervisor.Replica, routed router.Snapshot, now
 			addTraffic(&out, m)
 		}
 	}
+	out.Held += d.before.work(r.ID).Held
 	return out
 }
 

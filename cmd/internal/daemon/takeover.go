@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
+	"sync"
 
 	"github.com/lm-warden/warden/cmd/internal/exit"
 	"github.com/lm-warden/warden/cmd/internal/paths"
+	"github.com/lm-warden/warden/supervisor"
 )
 
 // takeoverFD is where a warden that takes over finds its end of the handover.
@@ -19,6 +22,9 @@ type predecessor struct {
 	channel *handover
 	drained chan struct{} // closed when no request is left there
 	gone    chan struct{} // closed when its process has ended
+
+	mu   sync.Mutex
+	held map[supervisor.ReplicaID]heldWork // what it said last
 }
 
 // TakeOver is New for a warden that `warden upgrade` started: see upgrade.go.
@@ -76,14 +82,21 @@ func newPredecessor(channel *handover, gone func()) *predecessor {
 	go func() {
 		defer close(p.gone)
 		defer gone()
-		if channel.hear() == wordDrained {
-			close(p.drained)
-			channel.hear()
-		} else {
-			close(p.drained)
-		}
+		p.listen()
 	}()
 	return p
+}
+
+func (p *predecessor) listen() {
+	for word := p.channel.hear(); word != "" && word != wordDrained; word = p.channel.hear() {
+		if text, ok := strings.CutPrefix(word, wordHeld+" "); ok {
+			p.holds(text)
+		}
+	}
+	p.holds("{}")
+	close(p.drained)
+	for p.channel.hear() != "" { // to its end
+	}
 }
 
 // drain waits until the one before holds no request, at most until ctx ends:

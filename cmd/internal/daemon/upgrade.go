@@ -42,10 +42,15 @@ func (d *Daemon) Upgrade(context.Context) (control.Upgraded, error) {
 		return control.Upgraded{}, &control.Error{Code: control.CodeWrongState, Message: "an upgrade is going on", Hint: "wait for it"}
 	}
 	defer d.upgrading.Unlock()
+	if d.isStopping() {
+		return control.Upgraded{}, errStopping()
+	}
 	next, err := d.startSuccessor()
 	if err == nil && !d.leave(next) {
 		next.dismiss()
-		err = &control.Error{Code: control.CodeWrongState, Message: "warden is stopping"}
+	}
+	if d.isStopping() { // meanwhile: whatever failed, failed of that
+		err = errStopping()
 	}
 	if err != nil {
 		d.bus.Publish(events.Event{Kind: "upgrade", Text: "upgrade failed: " + err.Error()})
@@ -53,6 +58,20 @@ func (d *Daemon) Upgrade(context.Context) (control.Upgraded, error) {
 		return control.Upgraded{}, wireError(err)
 	}
 	return control.Upgraded{PID: next.cmd.Process.Pid}, nil
+}
+
+func errStopping() error {
+	return &control.Error{Code: control.CodeWrongState, Message: "warden is stopping", Hint: "once it has ended: `warden up`"}
+}
+
+// isStopping says whether a stop was ordered.
+func (d *Daemon) isStopping() bool {
+	select {
+	case <-d.stopping:
+		return true
+	default:
+		return false
+	}
 }
 
 // wireError lets the way out travel with the refusal.
@@ -199,6 +218,7 @@ func (d *Daemon) handOver(ctx context.Context, server *http.Server, open *conns.
 	defer close(left)
 	var following sync.WaitGroup
 	following.Go(func() { d.followReplicas(limit) })
+	following.Go(func() { d.tellHeld(limit) })
 	open.Wait(limit, hurry)
 	done()
 	following.Wait()

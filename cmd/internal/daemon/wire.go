@@ -87,10 +87,7 @@ func (d *Daemon) newSupervisor(runtime string) (*supervisor.Supervisor, error) {
 			LogDir: filepath.Join(paths.StateDir(d.cfg.Name), "logs"), LockDir: d.lockDir(runtime),
 		}),
 		Bus: d.bus, Log: d.log, StateDir: paths.StateDir(d.cfg.Name),
-		Work: func(id supervisor.ReplicaID) supervisor.Work {
-			held, last := d.router.Work(router.ReplicaID(id))
-			return supervisor.Work{Held: held, LastByte: last}
-		},
+		Work:    d.work,
 		GPUFree: d.gpus.free, Hold: d.gpus.mayStart, Pin: d.gpus.pin, BootID: bootID(d.log),
 		Changed: d.facts.changed, Scraped: d.metrics.Keep, ParallelStart: d.cfg.Engine.ParallelStart,
 		Timing: supervisor.Timing{StartSilence: d.cfg.Engine.StartTimeout},
