@@ -71,7 +71,7 @@ func (w *running) killAround(t *testing.T, round int, victim string) {
 	}
 	killed := kill(t, target)
 	parked := false
-	w.waitWithin(3*time.Minute, func(s control.Status) bool {
+	w.waitWithin(10*time.Minute, func(s control.Status) bool {
 		now, _ := remote.FindReplica(s, "r0")
 		if now.State == control.StateParked && !parked {
 			parked = true
