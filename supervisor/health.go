@@ -14,8 +14,10 @@ type healthTracker struct {
 	good, bad int // in a row
 }
 
-// observe returns nil when the answer changes nothing.
-func (h *healthTracker) observe(r probeResult) event {
+// observe returns nil when the answer changes nothing. silent says that the engine holds work of which no byte came
+// while it was asked: then a late answer counts double, because every turn that still goes there waits with the rest.
+// One alone is never enough; a pause of a second or two is everyday life.
+func (h *healthTracker) observe(r probeResult, silent bool) event {
 	switch {
 	case r.dead():
 		return dead{why: "the engine reports that its core is dead"}
@@ -31,6 +33,9 @@ func (h *healthTracker) observe(r probeResult) event {
 	}
 	h.good = 0
 	h.bad++
+	if silent && r.late() {
+		h.bad++
+	}
 	if h.bad >= slowLimit {
 		return slow{why: r.String()}
 	}

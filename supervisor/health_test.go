@@ -40,10 +40,32 @@ func TestHealthTracker(t *testing.T) {
 		var h healthTracker
 		var last event
 		for _, a := range tt.answers {
-			last = h.observe(a)
+			last = h.observe(a, false)
 		}
 		if last != tt.want {
 			t.Errorf("%s: %#v, want %#v", tt.name, last, tt.want)
+		}
+	}
+}
+
+// Held work that stands still makes a late answer weigh more; a wrong answer comes from an engine that runs.
+func TestHealthTrackerWithSilentWork(t *testing.T) {
+	late, wrong := probeResult{err: context.DeadlineExceeded}, probeResult{status: 500}
+	for name, tt := range map[string]struct {
+		answer probeResult
+		silent bool
+		want   int // answers until it is suspect
+	}{
+		"late, tokens flow": {late, false, 3}, "late and silent": {late, true, 2},
+		"wrong, tokens flow": {wrong, false, 3}, "wrong and silent": {wrong, true, 3},
+	} {
+		var h healthTracker
+		n := 1
+		for h.observe(tt.answer, tt.silent) == nil && n < 10 {
+			n++
+		}
+		if n != tt.want {
+			t.Errorf("%s: suspect after %d answers, want %d", name, n, tt.want)
 		}
 	}
 }

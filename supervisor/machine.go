@@ -12,8 +12,9 @@ import (
 // It has at most one process (live) and at most one timer; arming replaces the timer, and a timer that fires late is
 // recognised by its number. An event that means nothing in the present state changes nothing and is counted.
 type machine struct {
-	timing Timing
-	jitter func() float64
+	timing    Timing
+	jitter    func() float64
+	silentFix string // what helps when a start says nothing for too long
 
 	state State
 	note  string

@@ -315,7 +315,7 @@ func (m *machine) onFired(e fired, now time.Time) []effect {
 	switch m.state {
 	case Starting, Warming, Suspect:
 		return m.giveUp(Diagnosis{Cause: fmt.Sprintf("no progress in the log for %s", span(m.timing.StartSilence)),
-			Fix: "look at the engine's log for what it waits for"}, now)
+			Fix: m.silentFix}, now)
 	case Ready:
 		m.forgive()
 		return nil

@@ -73,7 +73,7 @@ type Timing struct {
 const (
 	failLimit     = 5 // failures within FailWindow park a replica
 	samePermanent = 2 // identical permanent causes in a row park it
-	slowLimit     = 3 // slow /health answers in a row make a replica suspect
+	slowLimit     = 3 // slow /health answers in a row make a replica suspect; see healthTracker for what counts double
 	riseLimit     = 2 // good answers in a row end the suspicion
 	passiveLimit  = 2 // transport failures within passiveWindow make a replica suspect
 	warmLimit     = 5 // refused or failed first requests in a row fail the start

@@ -72,6 +72,9 @@ func (r probeResult) good() bool { return r.err == nil && r.status == http.Statu
 // dead reports whether the engine said so itself: vLLM answers 503 once its core is known dead and never recovers.
 func (r probeResult) dead() bool { return r.err == nil && r.status == http.StatusServiceUnavailable }
 
+// late reports whether the answer did not come in time, which tells more than a wrong one: nothing may run there.
+func (r probeResult) late() bool { return errors.Is(r.err, context.DeadlineExceeded) }
+
 // refused reports whether nobody listens at the address.
 func (r probeResult) refused() bool { return refused(r.err) }
 
@@ -83,7 +86,7 @@ func (r probeResult) String() string {
 	switch {
 	case r.err == nil:
 		return fmt.Sprintf("/health answers %d", r.status)
-	case errors.Is(r.err, context.DeadlineExceeded):
+	case r.late():
 		return "/health is slow"
 	}
 	return "/health fails: " + r.err.Error()

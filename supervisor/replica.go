@@ -109,8 +109,19 @@ func newReplica(spec Spec, s *Supervisor) *replica {
 		out:     newStartLog(now),
 		facts:   facts{took: s.memory.lastStart(startKey(spec))},
 	}
+	r.m.silentFix = silentFix(spec)
 	r.last = r.describe()
 	return r
+}
+
+// silentFix is what may help a start that waits for something. Several GPUs that claim to reach each other over PCIe and
+// do not are the classic: the first exchange between them never ends, and nothing is logged.
+func silentFix(s Spec) string {
+	fix := "look at the engine's log for what it waits for"
+	if s.TP > 1 && s.Device == DeviceCUDA {
+		fix += "; GPUs that do not reach each other over PCIe hang like this: set NCCL_P2P_DISABLE=1 in the configured environment"
+	}
+	return fix
 }
 
 // run returns when ctx ends. A process that still runs then is let go of, not ended.

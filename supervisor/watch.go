@@ -64,7 +64,7 @@ func (w *watch) attend() {
 		case <-pause.C:
 		case <-w.soon:
 		}
-		next := t.ProbeReady
+		next, asked := t.ProbeReady, time.Now()
 		switch now := w.r.snapshot(); {
 		case now.State == Starting:
 			if w.prober.health(w.ctx, t.ProbeSlow).good() {
@@ -77,6 +77,7 @@ func (w *watch) attend() {
 			w.warmUp(now.Adopted)
 		default:
 			w.judge(&tracker, now.State)
+			next = max(0, next-time.Since(asked)) // a slow answer has been waited for already
 		}
 		pause.Reset(next)
 	}
@@ -138,11 +139,13 @@ func (w *watch) name() string {
 
 // judge passes on what the tracker makes of one more answer, where the machine has a use for it.
 func (w *watch) judge(tracker *healthTracker, s State) {
+	asked := time.Now()
 	result := w.prober.health(w.ctx, w.r.opts.Timing.ProbeSlow)
 	if w.ctx.Err() != nil {
 		return
 	}
-	ev := tracker.observe(result)
+	work := w.r.opts.Work(w.r.spec.ID)
+	ev := tracker.observe(result, work.Held > 0 && work.LastByte.Before(asked))
 	if ev == nil {
 		return
 	}
