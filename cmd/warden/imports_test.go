@@ -57,7 +57,7 @@ var mayImport = map[string][]string{
 	"cmd/internal/rates":      {"supervisor"},
 	"cmd/internal/realladder": {"cmd/internal/ladder", "cmd/internal/load", "cmd/internal/proxies", "cmd/internal/process", "configs", "router/placement", "supervisor", "supervisor/control", "supervisor/simengine", "supervisor/vllm"},
 	"cmd/internal/remote":     {"cmd/internal/exit", "cmd/internal/words", "supervisor/control"},
-	"cmd/internal/replay":     {"cmd/internal/accesslog", "cmd/internal/load", "cmd/internal/words", "router"},
+	"cmd/internal/replay":     {"cmd/internal/accesslog", "cmd/internal/load", "cmd/internal/words", "router", "router/placement"},
 	"cmd/internal/self":       {},
 	"cmd/internal/service":    {},
 	"cmd/internal/signals":    {},

@@ -108,8 +108,8 @@ func happened(r record.Record, at time.Time) *float64 {
 	return &s
 }
 
-// seconds are rounded to microseconds: what lies below is noise.
-func seconds(d time.Duration) float64 { return d.Round(time.Microsecond).Seconds() }
+// seconds are whole microseconds: what lies below is noise.
+func seconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1e6 }
 
 // appendTo appends l and a line end to b.
 func (l Line) appendTo(b []byte) []byte {

@@ -99,7 +99,7 @@ func (b *bench) replayAll(ctx context.Context) error {
 	}
 	b.results = append(b.results, result{load.Named{Name: name, Report: then}, b.plan.Then.Curve(name, plotColumns)})
 	for i, setting := range b.settings {
-		measured, drift, err := b.replayOne(ctx, setting, fmt.Sprintf("replay %d of %d: %s", i+1, len(b.settings), setting))
+		measured, drift, err := b.replayOne(ctx, setting, fmt.Sprintf("replay %d of %d", i+1, len(b.settings)))
 		if err != nil {
 			return err
 		}
@@ -107,10 +107,14 @@ func (b *bench) replayAll(ctx context.Context) error {
 		if err != nil {
 			return exit.Fail(exit.Failed, err, "check --model and --api-key")
 		}
-		b.keep(setting, "replayed, "+setting, measured, nil)
-		b.played = append(b.played, played{setting, b.plan.Figures(b.o.Replay, b.o.Speed, drift)})
+		name := "replayed"
+		if b.o.Compare {
+			name += ", " + setting
+		}
+		b.keep(name, name, measured, nil)
+		b.played = append(b.played, played{name, b.plan.Figures(b.o.Replay, b.o.Speed, drift)})
 		if report.TurnsFailed > 0 {
-			fmt.Fprintf(b.o.Err, "warning: %s: %d requests failed; the first: %s\n", setting, report.TurnsFailed, report.FirstError)
+			fmt.Fprintf(b.o.Err, "warning: %s: %d requests failed; the first: %s\n", name, report.TurnsFailed, report.FirstError)
 		}
 	}
 	return nil
