@@ -117,6 +117,7 @@ func (d *deployment) configure(m Model) {
 
 // arrive registers a request as a turn and asks for a place.
 func (d *deployment) arrive(x *exchange) *turn {
+	d.describe(x)
 	who := x.who
 	t := &turn{d: d, id: d.router.nextTurn.Add(1), who: who, answers: make(chan placement.Action, 1),
 		estimate: x.scan.Chars / charsPerToken, arrived: x.record.Arrived, folded: x.edit.FoldSystemTurns,
@@ -143,6 +144,17 @@ func (d *deployment) arrive(x *exchange) *turn {
 	d.router.metrics.Decided(time.Since(t.asked))
 	d.refuseHopeless()
 	return t
+}
+
+// describe looks at the beginning of a prompt that is new here, before the lock
+// is taken for the placement: it takes longer than all that happens under it.
+func (d *deployment) describe(x *exchange) {
+	d.mu.Lock()
+	known := d.index.RootKnown(&x.who)
+	d.mu.Unlock()
+	if !known {
+		x.who.Describe(x.scan, x.payload.Bytes)
+	}
 }
 
 // charsPerToken turns prompt text into the first estimate of tokens; placement

@@ -31,7 +31,7 @@ type exchange struct {
 
 	payload *payload.Payload
 	body    []byte // what an engine gets: the payload, or an edited copy
-	scan    identity.Body
+	scan    *identity.Body
 	who     identity.Identity
 	edit    identity.Edit // what warden changed in the body
 	drop    func()        // ends the request for a later copy of it

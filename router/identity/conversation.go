@@ -45,7 +45,7 @@ func (c *conversation) last() uint64 {
 // shared is the number of leading turns that a request has in common with the
 // latest one; 0 when they part before the oldest turn that is kept. Hashes
 // cover all before them, so equality is monotone and can be bisected.
-func (c *conversation) shared(id Identity) int {
+func (c *conversation) shared(id *Identity) int {
 	limit := min(c.turns(), len(id.Chain))
 	if limit <= c.base || c.values[0] != id.value(c.base) {
 		return 0
@@ -63,10 +63,10 @@ func (c *conversation) shared(id Identity) int {
 }
 
 // scoped keeps equal content of different models or API keys apart.
-func (id Identity) scoped(v uint64) uint64 { return fold(id.scope, v) }
+func (id *Identity) scoped(v uint64) uint64 { return fold(id.scope, v) }
 
 // value is the scoped hash of the history up to turn i.
-func (id Identity) value(i int) uint64 { return id.scoped(id.Chain[i]) }
+func (id *Identity) value(i int) uint64 { return id.scoped(id.Chain[i]) }
 
 // wait files an idle conversation under the histories that a request without
 // id would have to continue to belong to it: the latest request's; when that

@@ -48,7 +48,7 @@ const (
 
 // compare is the Change from c's latest request to id, which have the first
 // shared turns in common.
-func compare(c *conversation, id Identity, shared int) Change {
+func (x *Index) compare(c *conversation, id *Identity, shared int) Change {
 	ch := Change{
 		Known: true, Shared: shared, Turns: c.turns(),
 		SystemTurns: max(0, id.outline.systemTurns-c.systemTurns),
@@ -56,11 +56,20 @@ func compare(c *conversation, id Identity, shared int) Change {
 		Reasoning:   id.outline.reasoning,
 		Compacted:   id.CompactionHint || id.window != c.window,
 	}
-	if c.root == id.scoped(id.Root) {
+	root := id.scoped(id.Root)
+	if c.root == root {
 		return ch
 	}
-	ch.compareSystem(c.shape, id.outline.shape)
-	ch.compareTools(c.shape.tools, id.outline.shape.tools)
+	now := id.outline.shape
+	if ref := x.roots[root]; ref != nil {
+		now = ref.shape
+	}
+	if now == nil || now.unknown || c.shape.unknown {
+		ch.Rest = true
+		return ch
+	}
+	ch.compareSystem(c.shape, now)
+	ch.compareTools(c.shape.tools, now.tools)
 	ch.Rest = ch.System == SystemSame && ch.ToolsAdded+ch.ToolsRemoved+ch.ToolsChanged == 0 && !ch.ToolsMoved
 	return ch
 }

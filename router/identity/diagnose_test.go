@@ -38,8 +38,16 @@ func (p prompt) identity() Identity {
 	if err != nil {
 		panic(err)
 	}
-	id := Identify(Request{Path: "/v1/messages"}, Scan("/v1/messages", body))
+	id := described(Request{Path: "/v1/messages"}, body)
 	id.Key, id.window = newKey("k"), p.window
+	return id
+}
+
+// described is the Identity of a body whose root is new.
+func described(r Request, body []byte) Identity {
+	b := Scan(r.Path, body)
+	id := Identify(r, b)
+	id.Describe(b, body)
 	return id
 }
 
@@ -117,7 +125,7 @@ func TestExplainBodies(t *testing.T) {
 		x := NewIndex(Limits{})
 		var r Resolution
 		for _, body := range []string{tt.before, tt.after} {
-			id := Identify(Request{Path: "/v1/messages"}, Scan("/v1/messages", []byte(body)))
+			id := described(Request{Path: "/v1/messages"}, []byte(body))
 			id.Key = newKey("k")
 			r = x.Resolve(id, testStart)
 			x.Finish(r, Done, testStart)
@@ -157,5 +165,47 @@ func TestMasks(t *testing.T) {
 		if want := fmt.Sprint(tt.numbers, tt.paths, tt.masked); got != want {
 			t.Errorf("%q, %q: equal with numbers, paths, both masked: %s, want %s", tt.a, tt.b, got, want)
 		}
+	}
+}
+
+// The shape of a root is wanted once, from the first that has it; one that
+// nobody described is a change without a cause.
+func TestRootsAreDescribedOnce(t *testing.T) {
+	body := func(system string) []byte {
+		return fmt.Appendf(nil, `{"system":%q,"messages":[{"role":"user","content":"a"}]}`, system)
+	}
+	request := Request{Path: "/v1/messages"}
+	bare := func(system string) Identity {
+		id := Identify(request, Scan(request.Path, body(system)))
+		id.Key = newKey("k")
+		return id
+	}
+	x := NewIndex(Limits{})
+	first := described(request, body("Be brief."))
+	if x.RootKnown(&first) {
+		t.Error("a root is known before it was seen")
+	}
+	x.Finish(x.Resolve(first, testStart), Done, testStart)
+	again := bare("Be brief.")
+	if !x.RootKnown(&again) {
+		t.Fatal("a root that was seen is not known")
+	}
+	x.Finish(x.Resolve(again, testStart), Done, testStart)
+	second := described(request, body("Be brief, today 2."))
+	second.Key = newKey("k")
+	r := x.Resolve(second, testStart)
+	x.Finish(r, Done, testStart)
+	if r.Change.System != SystemText {
+		t.Errorf("against a root that was described by another: %+v", r.Change)
+	}
+	r = x.Resolve(bare("Another."), testStart)
+	x.Finish(r, Done, testStart)
+	if !r.Change.Rest || r.Change.System != SystemSame {
+		t.Errorf("a root that nobody described: %+v", r.Change)
+	}
+	// What was described once, serves for comparisons with it later.
+	r = x.Resolve(bare("Be brief."), testStart)
+	if !r.Change.Rest {
+		t.Errorf("compared with a root that nobody described: %+v", r.Change)
 	}
 }

@@ -64,7 +64,7 @@ type golden struct {
 type sent struct {
 	request Request
 	raw     []byte
-	body    Body
+	body    *Body
 	id      Identity
 }
 
@@ -94,6 +94,7 @@ func readGolden(t *testing.T, file string) golden {
 		}
 		s.body = Scan(s.request.Path, s.raw)
 		s.id = Identify(s.request, s.body)
+		s.id.Describe(s.body, s.raw)
 		g.sent[f.Name] = s
 	}
 	return g

@@ -75,15 +75,15 @@ type Identity struct {
 
 // Identify says which conversation a request belongs to, by the first source
 // that names one. It is a pure function of its arguments.
-func Identify(r Request, b Body) Identity {
-	q := newQuery(r, &b)
+func Identify(r Request, b *Body) Identity {
+	q := newQuery(r, b)
 	id := Identity{
 		Client:  q.client,
 		Root:    b.Root,
 		Chain:   b.Chain,
 		Turns:   len(b.Chain),
 		scope:   q.scope.sum(),
-		outline: outlineOf(&b),
+		outline: outlineOf(b),
 	}
 	id.StatePin = q.statePin()
 	found, ok := q.find()

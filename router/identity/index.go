@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"container/list"
 	"encoding/binary"
 	"time"
@@ -97,15 +98,15 @@ const (
 func (x *Index) Resolve(id Identity, now time.Time) Resolution {
 	x.expire(now)
 	if id.Class == Auxiliary || id.Key.IsZero() && len(id.Chain) == 0 {
-		return Resolution{Kind: KindNone, RootKnown: x.rootKnown(id)}
+		return Resolution{Kind: KindNone, RootKnown: x.RootKnown(&id)}
 	}
-	r := x.decide(id)
+	r := x.decide(&id)
 	c := x.byKey[r.Key]
 	if c == nil {
 		c = x.add(r.Key, now)
 	}
 	x.recent.MoveToFront(c.place)
-	x.begin(c, id, now)
+	x.begin(c, &id, now)
 	r.Busy = c.inFlight > 1
 	r.number, r.attempt = c.number, c.attempt
 	x.shrink()
@@ -133,7 +134,7 @@ func (x *Index) Finish(r Resolution, how Ending, now time.Time) {
 
 // mint names a conversation that has no id: by its beginning and a running
 // number, since equal beginnings are common.
-func (x *Index) mint(id Identity) Key {
+func (x *Index) mint(id *Identity) Key {
 	if !id.Hint.IsZero() {
 		return id.Hint
 	}
@@ -156,7 +157,7 @@ func (x *Index) add(key Key, now time.Time) *conversation {
 }
 
 // begin makes the request the conversation's latest.
-func (x *Index) begin(c *conversation, id Identity, now time.Time) {
+func (x *Index) begin(c *conversation, id *Identity, now time.Time) {
 	x.unwait(c)
 	c.seen = now
 	c.attempt++
@@ -186,7 +187,7 @@ func (x *Index) begin(c *conversation, id Identity, now time.Time) {
 	c.billing, c.systemTurns = id.outline.billing, id.outline.systemTurns
 }
 
-func (x *Index) setRoot(c *conversation, id Identity) {
+func (x *Index) setRoot(c *conversation, id *Identity) {
 	root := id.scoped(id.Root)
 	if c.shape != nil {
 		if c.root == root {
@@ -196,7 +197,7 @@ func (x *Index) setRoot(c *conversation, id Identity) {
 	}
 	ref := x.roots[root]
 	if ref == nil {
-		ref = &rootRef{shape: id.outline.shape}
+		ref = &rootRef{shape: cmp.Or(id.outline.shape, &shape{unknown: true})}
 		x.roots[root] = ref
 	}
 	ref.conversations++
@@ -211,7 +212,9 @@ func (x *Index) leaveRoot(c *conversation) {
 	}
 }
 
-func (x *Index) rootKnown(id Identity) bool {
+// RootKnown reports whether some conversation with the same root is known. If
+// not, Resolve wants an Identity that was described.
+func (x *Index) RootKnown(id *Identity) bool {
 	return len(id.Chain) > 0 && x.roots[id.scoped(id.Root)] != nil
 }
 

@@ -25,7 +25,7 @@ func turnsOf(key string, root string, turns ...string) Identity {
 		fmt.Fprintf(&b, `{"role":%q,"content":%q}`, []string{"user", "assistant"}[i%2], text)
 	}
 	b.WriteString(`]}`)
-	id := Identify(Request{Path: "/v1/messages"}, Scan("/v1/messages", []byte(b.String())))
+	id := described(Request{Path: "/v1/messages"}, []byte(b.String()))
 	if key != "" {
 		id.Key = newKey(key)
 	}

@@ -49,8 +49,8 @@ type Resolution struct {
 }
 
 // decide is Resolve without its effects.
-func (x *Index) decide(id Identity) Resolution {
-	r := Resolution{Key: id.Key, Kind: KindNew, RootKnown: x.rootKnown(id)}
+func (x *Index) decide(id *Identity) Resolution {
+	r := Resolution{Key: id.Key, Kind: KindNew, RootKnown: x.RootKnown(id)}
 	switch {
 	case id.Key.IsZero():
 		x.byContent(id, &r)
@@ -63,14 +63,14 @@ func (x *Index) decide(id Identity) Resolution {
 }
 
 // known decides for a conversation that the client names.
-func (x *Index) known(c *conversation, id Identity, r *Resolution) {
+func (x *Index) known(c *conversation, id *Identity, r *Resolution) {
 	r.Kind = KindSame
 	if len(id.Chain) == 0 || c.shape == nil {
 		return
 	}
 	shared := c.shared(id)
 	r.share(id, shared)
-	r.Change = compare(c, id, shared)
+	r.Change = x.compare(c, id, shared)
 	switch n := len(id.Chain); {
 	case shared == c.turns() && n == shared:
 		r.Kind = KindRetry
@@ -85,7 +85,7 @@ func (x *Index) known(c *conversation, id Identity, r *Resolution) {
 }
 
 // unknown decides for an id seen for the first time.
-func (x *Index) unknown(id Identity, r *Resolution) {
+func (x *Index) unknown(id *Identity, r *Resolution) {
 	m := x.longest(id)
 	switch {
 	case m.turns == len(id.Chain) && m.turns > 0:
@@ -96,7 +96,7 @@ func (x *Index) unknown(id Identity, r *Resolution) {
 }
 
 // byContent decides for a request without an id.
-func (x *Index) byContent(id Identity, r *Resolution) {
+func (x *Index) byContent(id *Identity, r *Resolution) {
 	m := x.longest(id)
 	full := m.turns == len(id.Chain)
 	if c := x.continued(m, full); c != nil {
@@ -105,7 +105,7 @@ func (x *Index) byContent(id Identity, r *Resolution) {
 			r.Kind = KindRetry
 		}
 		r.share(id, m.turns)
-		r.Change = compare(c, id, m.turns)
+		r.Change = x.compare(c, id, m.turns)
 		return
 	}
 	if c := x.byKey[id.Hint]; c != nil {
@@ -137,7 +137,7 @@ type prefix struct {
 // maxLookups bounds the work for a long history of which nothing is known.
 const maxLookups = 4096
 
-func (x *Index) longest(id Identity) prefix {
+func (x *Index) longest(id *Identity) prefix {
 	oldest := max(0, len(id.Chain)-maxLookups)
 	for i := len(id.Chain) - 1; i >= oldest; i-- {
 		v := id.value(i)
@@ -174,7 +174,7 @@ const (
 	longPreambleFrom = 16
 )
 
-func (id Identity) preamble(m prefix) bool {
+func (id *Identity) preamble(m prefix) bool {
 	if id.outline.answered < 0 || m.turns <= id.outline.answered {
 		return true
 	}
@@ -184,7 +184,7 @@ func (id Identity) preamble(m prefix) bool {
 
 // inherits reports whether the prefix makes another conversation's replica
 // warm for this request, and notes it in r.
-func (x *Index) inherits(id Identity, m prefix, r *Resolution) bool {
+func (x *Index) inherits(id *Identity, m prefix, r *Resolution) bool {
 	if m.owner == nil || id.preamble(m) {
 		return false
 	}
@@ -193,11 +193,11 @@ func (x *Index) inherits(id Identity, m prefix, r *Resolution) bool {
 	return true
 }
 
-func (id Identity) holdsUserTurn(turns int) bool {
+func (id *Identity) holdsUserTurn(turns int) bool {
 	return id.outline.firstUser >= 0 && turns > id.outline.firstUser
 }
 
-func (r *Resolution) share(id Identity, turns int) {
+func (r *Resolution) share(id *Identity, turns int) {
 	r.SharedTurns = turns
 	if turns > 0 {
 		r.SharedChars = id.outline.ends[turns-1]

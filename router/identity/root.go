@@ -63,30 +63,32 @@ func (s *scanner) toolMembers(toolName *uint64, depth int) uint64 {
 	return sum
 }
 
-// systemText returns the leading system text, part by part, decoded and
-// without the billing line, whose hash it returns apart (0: none).
-func (s *scanner) systemText() (parts [][]byte, billing uint64) {
+// systemText returns where the leading system text is, part by part, without
+// the billing line, whose hash it returns apart (0: none).
+func (s *scanner) systemText() (parts []span, billing uint64) {
 	for _, at := range append(s.system, s.leading...) {
 		text := at.of(s.src)
-		if bytes.IndexByte(text, '\\') >= 0 {
-			text = unescape(make([]byte, 0, len(text)), text)
-		}
 		if bytes.HasPrefix(text, []byte(billingPrefix)) {
-			line, rest, _ := bytes.Cut(text, []byte("\n"))
-			billing, text = xxhash.Sum64(line), rest
+			line, _, more := bytes.Cut(text, []byte(`\n`))
+			billing = xxhash.Sum64(line)
+			at.start += len(line)
+			if more {
+				at.start += len(`\n`)
+			}
 		}
-		if len(text) > 0 {
-			parts = append(parts, text)
+		if at.start < at.end {
+			parts = append(parts, at)
 		}
 	}
 	return parts, billing
 }
 
 // root is the hash of what a chat template renders before the first turn.
-func (s *scanner) root(system [][]byte) uint64 {
+func (s *scanner) root(system []span) uint64 {
 	sum := tagRoot
-	for _, text := range system {
-		sum = fold(sum, xxhash.Sum64(text))
+	for _, at := range system {
+		text, _ := s.hashText(at.of(s.src))
+		sum = fold(sum, text)
 	}
 	sum = fold(sum, uint64(len(system)))
 	sum = fold(sum, s.tools.sum)

@@ -84,7 +84,8 @@ type Body struct {
 
 	ids       bodyIDs
 	edits     edits
-	shape     *shape
+	system    []span // the leading system text, for Describe
+	tools     []tool // for Describe
 	billing   uint64 // hash of Claude Code's billing line, 0 when there is none
 	rootChars int    // prompt text before the first turn, in bytes
 	// answered is the first assistant turn in Chain after a user's, -1 when there
@@ -96,7 +97,7 @@ type Body struct {
 type scanner struct {
 	cursor
 	hasher
-	body    Body
+	body    *Body
 	hashing bool // false for oversize bodies
 
 	turns   []turn
@@ -121,10 +122,11 @@ type turn struct {
 // Scan reads a request body once. It never panics, never recurses beyond a
 // fixed depth and keeps no reference to body. A body that is no JSON object
 // yields a Body that is not Valid and otherwise empty.
-func Scan(path string, body []byte) Body {
+func Scan(path string, body []byte) *Body {
 	s := scanner{cursor: cursor{src: body}, hashing: len(body) <= MaxContent}
-	empty := Body{API: APIOf(path), N: 1, FirstUser: -1, answered: -1, Oversize: !s.hashing}
-	s.body = empty
+	empty := &Body{API: APIOf(path), N: 1, FirstUser: -1, answered: -1, Oversize: !s.hashing}
+	s.body = new(Body)
+	*s.body = *empty
 	if s.next() == '{' {
 		s.body.edits.open = s.pos
 		s.body.Valid = !s.members(s.member).empty()
@@ -144,7 +146,7 @@ func Scan(path string, body []byte) Body {
 
 // member consumes the value of one top-level member.
 func (s *scanner) member(key []byte) {
-	b := &s.body
+	b := s.body
 	switch string(key) {
 	case "model":
 		s.next()
@@ -243,7 +245,7 @@ func (s *scanner) conversation() (id string) {
 // finish builds root and chain, once all members are known: clients put
 // tools after messages.
 func (s *scanner) finish() {
-	b := &s.body
+	b := s.body
 	b.Chars = s.systemChars + s.leadingChars + s.toolChars + s.otherChars
 	if len(s.turns) >= MaxTurns {
 		b.Oversize = true
@@ -257,7 +259,7 @@ func (s *scanner) finish() {
 	system, billing := s.systemText()
 	b.billing = billing
 	b.Root = s.root(system)
-	b.shape, b.rootChars = describe(system, s.tools.first), b.Chars
+	b.system, b.tools, b.rootChars = system, s.tools.first, b.Chars
 	b.Chain, b.Ends = make([]uint64, len(s.turns)), make([]int, len(s.turns))
 	sum := b.Root
 	for i, t := range s.turns {

@@ -13,56 +13,56 @@ import (
 
 var scanFields = []struct {
 	name, path, body string
-	check            func(Body) bool
+	check            func(*Body) bool
 }{
-	{"model", "/v1/chat/completions", `{"model":"m\u0031"}`, func(b Body) bool { return b.Model == "m1" }},
-	{"escaped key", "/v1/chat/completions", `{"mod\u0065l":"m"}`, func(b Body) bool { return b.Model == "m" }},
+	{"model", "/v1/chat/completions", `{"model":"m\u0031"}`, func(b *Body) bool { return b.Model == "m1" }},
+	{"escaped key", "/v1/chat/completions", `{"mod\u0065l":"m"}`, func(b *Body) bool { return b.Model == "m" }},
 	{"last member wins", "/v1/chat/completions", `{"model":"a","stream":true,"model":"b","stream":false}`,
-		func(b Body) bool { return b.Model == "b" && !b.Stream }},
-	{"member names are exact", "/v1/chat/completions", `{"Model":"a"}`, func(b Body) bool { return b.Model == "" }},
-	{"model of another type", "/v1/chat/completions", `{"model":["a"]}`, func(b Body) bool { return b.Valid && b.Model == "" }},
+		func(b *Body) bool { return b.Model == "b" && !b.Stream }},
+	{"member names are exact", "/v1/chat/completions", `{"Model":"a"}`, func(b *Body) bool { return b.Model == "" }},
+	{"model of another type", "/v1/chat/completions", `{"model":["a"]}`, func(b *Body) bool { return b.Valid && b.Model == "" }},
 	{"usage asked for", "/v1/chat/completions", `{"stream":true,"stream_options":{"include_usage":true}}`,
-		func(b Body) bool { return b.Stream && b.IncludeUsage }},
+		func(b *Body) bool { return b.Stream && b.IncludeUsage }},
 	{"usage taken back", "/v1/chat/completions", `{"stream_options":{"include_usage":true},"stream_options":null}`,
-		func(b Body) bool { return !b.IncludeUsage }},
-	{"answers", "/v1/chat/completions", `{"n":3}`, func(b Body) bool { return b.N == 3 }},
-	{"no answers", "/v1/chat/completions", `{"n":0}`, func(b Body) bool { return b.N == 1 }},
+		func(b *Body) bool { return !b.IncludeUsage }},
+	{"answers", "/v1/chat/completions", `{"n":3}`, func(b *Body) bool { return b.N == 3 }},
+	{"no answers", "/v1/chat/completions", `{"n":0}`, func(b *Body) bool { return b.N == 1 }},
 	{"newest limit first", "/v1/chat/completions", `{"max_tokens":5,"max_completion_tokens":7}`,
-		func(b Body) bool { return b.MaxTokens == 7 }},
-	{"limit of responses", "/v1/responses", `{"max_output_tokens":9}`, func(b Body) bool { return b.MaxTokens == 9 }},
-	{"limit out of range", "/v1/messages", `{"max_tokens":1e300}`, func(b Body) bool { return b.MaxTokens == 1<<31-1 }},
-	{"negative limit", "/v1/messages", `{"max_tokens":-4}`, func(b Body) bool { return b.MaxTokens == 0 }},
+		func(b *Body) bool { return b.MaxTokens == 7 }},
+	{"limit of responses", "/v1/responses", `{"max_output_tokens":9}`, func(b *Body) bool { return b.MaxTokens == 9 }},
+	{"limit out of range", "/v1/messages", `{"max_tokens":1e300}`, func(b *Body) bool { return b.MaxTokens == 1<<31-1 }},
+	{"negative limit", "/v1/messages", `{"max_tokens":-4}`, func(b *Body) bool { return b.MaxTokens == 0 }},
 	{"Python's numbers", "/v1/messages", `{"temperature":NaN,"top_p":-Infinity,"model":"m"}`,
-		func(b Body) bool { return b.Valid && b.Model == "m" }},
+		func(b *Body) bool { return b.Valid && b.Model == "m" }},
 	{"text", "/v1/chat/completions", `{"messages":[{"role":"system","content":"1234"},{"role":"user","content":"56é"}]}`,
-		func(b Body) bool { return b.Chars == 8 && len(b.Chain) == 1 && b.Ends[0] == 8 && b.FirstUser == 0 }},
+		func(b *Body) bool { return b.Chars == 8 && len(b.Chain) == 1 && b.Ends[0] == 8 && b.FirstUser == 0 }},
 	{"images are no text", "/v1/chat/completions",
 		`{"messages":[{"role":"user","content":[{"type":"text","text":"ab"},{"type":"image_url","image_url":{"url":"data:AAAA"}}]}]}`,
-		func(b Body) bool { return b.Chars == 2 && b.Images == 1 }},
+		func(b *Body) bool { return b.Chars == 2 && b.Images == 1 }},
 	{"tools are text", "/v1/chat/completions", `{"tools":[{"name":"a"}]}`,
-		func(b Body) bool { return b.Tools == 1 && b.Chars == len(`{"name":"a"}`) }},
+		func(b *Body) bool { return b.Tools == 1 && b.Chars == len(`{"name":"a"}`) }},
 	{"reasoning", "/v1/messages",
 		`{"messages":[{"role":"assistant","content":[{"type":"thinking","thinking":"long"},{"type":"text","text":"a"}]}]}`,
-		func(b Body) bool { return b.Reasoning == 1 && b.Chars == 1 && b.FirstUser == -1 }},
+		func(b *Body) bool { return b.Reasoning == 1 && b.Chars == 1 && b.FirstUser == -1 }},
 	{"reasoning in chat", "/v1/chat/completions",
 		`{"messages":[{"role":"assistant","content":"a","reasoning_content":"long"},{"role":"assistant","reasoning":null}]}`,
-		func(b Body) bool { return b.Reasoning == 1 && b.Chars == 1 }},
+		func(b *Body) bool { return b.Reasoning == 1 && b.Chars == 1 }},
 	{"input as text", "/v1/responses", `{"input":"abc","instructions":"de"}`,
-		func(b Body) bool { return b.Chars == 5 && len(b.Chain) == 1 && b.FirstUser == 0 }},
-	{"input as bare strings", "/v1/responses", `{"input":["abc"]}`, func(b Body) bool { return b.Chars == 3 }},
-	{"prompt", "/v1/completions", `{"prompt":"abc"}`, func(b Body) bool { return b.Chars == 3 && b.Open && len(b.Chain) == 1 }},
-	{"prompts", "/v1/completions", `{"prompt":["abc","d"]}`, func(b Body) bool { return b.Chars == 4 && !b.Open && len(b.Chain) == 2 }},
-	{"token ids", "/v1/completions", `{"prompt":[1,2,3]}`, func(b Body) bool { return b.Chars == 12 && len(b.Chain) == 1 }},
-	{"lists of token ids", "/v1/completions", `{"prompt":[[1,2],[3]]}`, func(b Body) bool { return b.Chars == 12 && len(b.Chain) == 2 }},
-	{"embeddings", "/v1/embeddings", `{"input":["abc","de"]}`, func(b Body) bool { return b.Chars == 5 && len(b.Chain) == 0 }},
-	{"one embedding", "/v1/embeddings", `{"input":"abc"}`, func(b Body) bool { return b.Chars == 3 }},
+		func(b *Body) bool { return b.Chars == 5 && len(b.Chain) == 1 && b.FirstUser == 0 }},
+	{"input as bare strings", "/v1/responses", `{"input":["abc"]}`, func(b *Body) bool { return b.Chars == 3 }},
+	{"prompt", "/v1/completions", `{"prompt":"abc"}`, func(b *Body) bool { return b.Chars == 3 && b.Open && len(b.Chain) == 1 }},
+	{"prompts", "/v1/completions", `{"prompt":["abc","d"]}`, func(b *Body) bool { return b.Chars == 4 && !b.Open && len(b.Chain) == 2 }},
+	{"token ids", "/v1/completions", `{"prompt":[1,2,3]}`, func(b *Body) bool { return b.Chars == 12 && len(b.Chain) == 1 }},
+	{"lists of token ids", "/v1/completions", `{"prompt":[[1,2],[3]]}`, func(b *Body) bool { return b.Chars == 12 && len(b.Chain) == 2 }},
+	{"embeddings", "/v1/embeddings", `{"input":["abc","de"]}`, func(b *Body) bool { return b.Chars == 5 && len(b.Chain) == 0 }},
+	{"one embedding", "/v1/embeddings", `{"input":"abc"}`, func(b *Body) bool { return b.Chars == 3 }},
 	{"a member of another API", "/v1/chat/completions", `{"input":"abc","prompt":"abc","system":"s"}`,
-		func(b Body) bool { return b.Chars == 0 && len(b.Chain) == 0 }},
+		func(b *Body) bool { return b.Chars == 0 && len(b.Chain) == 0 }},
 	{"messages twice", "/v1/messages", `{"messages":[{"role":"user","content":"a"},{"role":"user","content":"b"}],"messages":[{"role":"user","content":"c"}]}`,
-		func(b Body) bool { return len(b.Chain) == 1 && b.Chars == 1 }},
+		func(b *Body) bool { return len(b.Chain) == 1 && b.Chars == 1 }},
 	{"odd messages", "/v1/messages", `{"messages":[1,null,"x",[],{"role":7,"content":{"a":1}},{"content":false}]}`,
-		func(b Body) bool { return b.Valid && len(b.Chain) == 6 }},
-	{"no messages", "/v1/messages", `{"messages":null}`, func(b Body) bool { return b.Valid && len(b.Chain) == 0 }},
+		func(b *Body) bool { return b.Valid && len(b.Chain) == 6 }},
+	{"no messages", "/v1/messages", `{"messages":null}`, func(b *Body) bool { return b.Valid && len(b.Chain) == 0 }},
 }
 
 func TestScanFields(t *testing.T) {
@@ -247,7 +247,7 @@ func TestRoot(t *testing.T) {
 
 // A raw prompt that a client continues keeps its beginning.
 func TestPromptBlocks(t *testing.T) {
-	prompt := func(text string) Body {
+	prompt := func(text string) *Body {
 		body, err := json.Marshal(map[string]string{"model": "m", "prompt": text})
 		if err != nil {
 			t.Fatal(err)
@@ -260,7 +260,7 @@ func TestPromptBlocks(t *testing.T) {
 		t.Fatalf("%d blocks, ends %v", n, short.Ends)
 	}
 	index := NewIndex(Limits{})
-	step := func(b Body) Resolution {
+	step := func(b *Body) Resolution {
 		r := index.Resolve(Identify(Request{Path: "/v1/completions"}, b), testStart)
 		index.Finish(r, Done, testStart)
 		return r
@@ -321,7 +321,7 @@ func checkScan(t *testing.T, path string, body []byte) {
 		t.Fatalf("model %q, want %q", b.Model, model)
 	}
 	for _, e := range []Edit{{IncludeUsage: true}, {Model: "other"}, {FoldSystemTurns: true}, {Model: "other", IncludeUsage: true, FoldSystemTurns: true}} {
-		checkEdit(t, path, body, &b, e)
+		checkEdit(t, path, body, b, e)
 	}
 }
 

@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"bytes"
 	"strings"
 
 	"github.com/cespare/xxhash/v2"
@@ -9,7 +10,7 @@ import (
 // outline is what Identity carries for Index besides the hashes: lengths and
 // the shape of the prompt's beginning.
 type outline struct {
-	shape       *shape
+	shape       *shape // nil until Describe
 	ends        []int
 	rootChars   int
 	firstUser   int
@@ -22,14 +23,20 @@ type outline struct {
 
 func outlineOf(b *Body) outline {
 	return outline{
-		shape: b.shape, ends: b.Ends, rootChars: b.rootChars, firstUser: b.FirstUser, answered: b.answered,
+		ends: b.Ends, rootChars: b.rootChars, firstUser: b.FirstUser, answered: b.answered,
 		open: b.Open, billing: b.billing, systemTurns: b.SystemTurns, reasoning: b.Reasoning,
 	}
 }
 
 // shape describes a root closely enough to say later what changed in it, in
-// hashes only. Conversations with one root share one shape.
+// hashes only. Conversations with one root share one shape, and so it is taken
+// only of roots that are new: it costs several times what all else of a request
+// does.
 type shape struct {
+	// unknown: the root was forgotten between the two looks at it, and nobody
+	// described it.
+	unknown bool
+
 	systemBytes int
 	blocks      []uint32 // hash of each systemBlock bytes of the system text
 	tools       []tool
@@ -45,6 +52,23 @@ const (
 	maxBlocks   = 128
 	maxTools    = 128
 )
+
+// Describe notes what the root looks like, for an Index that does not know it.
+// src is the body that b was scanned from, and id what Identify made of it.
+func (id *Identity) Describe(b *Body, src []byte) {
+	if len(b.Chain) == 0 {
+		return
+	}
+	var system [][]byte
+	for _, at := range b.system {
+		text := at.of(src)
+		if bytes.IndexByte(text, '\\') >= 0 {
+			text = unescape(make([]byte, 0, len(text)), text)
+		}
+		system = append(system, text)
+	}
+	id.outline.shape = describe(system, b.tools)
+}
 
 // describe reads the system text, already decoded, and the tools.
 func describe(system [][]byte, tools []tool) *shape {
