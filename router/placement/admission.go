@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"slices"
 	"time"
 
 	"github.com/lm-warden/warden/router/placement/survival"
@@ -50,6 +51,7 @@ import (
 type admission struct {
 	gaps      [finishClasses]*survival.Gaps[*session]
 	idle      []weighed // scratch
+	quotes    []quote   // scratch: of the replicas that the turn in hand may go to
 	weighings int       // residents that may still be weighed for a placement in this step
 	ticking   time.Time // next refresh while somebody waits
 	settling  time.Time // when the first in the queue will have waited long enough
@@ -71,9 +73,10 @@ const (
 	// evictionLook bounds how many conversations a placement looks at as
 	// candidates for eviction.
 	evictionLook = 8
-	// maxWeighings bounds the residents looked at for placements in one step;
-	// replicas beyond that are judged by what they weighed before.
-	maxWeighings = 128
+	// maxWeighings bounds the residents looked at for placements in one step, up
+	// to one replica's more, to about 20 µs; replicas beyond that are judged by
+	// what they weighed before.
+	maxWeighings = 64
 )
 
 // enter takes over from another policy: the most recent conversations stay
@@ -158,6 +161,7 @@ func admit(p *Placer, t *turn, now time.Time) choice {
 		return choice{to: r, reason: ReasonInherit}
 	}
 	undecided := false
+	a.quote(len(open))
 	best := a.cheapest(p, t, open, now, func(r *replica) bool {
 		fits, soon := a.room(p, r, need, s.root, now)
 		undecided = undecided || soon != fits
@@ -247,9 +251,10 @@ func (a *admission) reason(t *turn, r *replica, now time.Time) Reason {
 // there.
 func (a *admission) stay(p *Placer, t *turn, home *replica, now time.Time) choice {
 	if home.held >= SpillLimit(p.cfg.SpillLimit, home.MaxNumSeqs) {
-		here := a.cost(p, t, home)
-		away := a.cheapest(p, t, p.open(t, now), now, func(r *replica) bool { return r.held < home.held })
-		if away != nil && (home.full() || a.cost(p, t, away)+a.evictionCost(p, t, away, now) < here) {
+		open := p.open(t, now)
+		a.quote(len(open))
+		away := a.cheapest(p, t, open, now, func(r *replica) bool { return r.held < home.held })
+		if away != nil && (home.full() || a.total(p, t, away, now) < a.cost(t, home, p.cachedOn(t, home))) {
 			return choice{to: away, reason: ReasonSpill}
 		}
 	}
@@ -257,6 +262,20 @@ func (a *admission) stay(p *Placer, t *turn, home *replica, now time.Time) choic
 		return p.wait(t, now)
 	}
 	return choice{to: home, reason: ReasonSticky}
+}
+
+// quote is what a turn costs on one replica, in seconds, as far as that has been
+// asked: nothing changes it while the turn is being decided about.
+type quote struct {
+	cost, evict    float64
+	cached         int
+	asked, evicted bool
+}
+
+// quote begins the decision about a turn that may go to one of n replicas.
+func (a *admission) quote(n int) {
+	a.quotes = slices.Grow(a.quotes[:0], n)[:n]
+	clear(a.quotes)
 }
 
 // cheapest is the replica of set that passes fits and costs least; nearly equal
@@ -271,15 +290,23 @@ func (a *admission) cheapest(p *Placer, t *turn, set []*replica, now time.Time, 
 	var best *replica
 	var bestCost float64
 	for i := range set {
-		r := set[(start+i)%len(set)]
+		at := (start + i) % len(set)
+		r, q := set[at], &a.quotes[at]
 		if !fits(r) {
 			continue
 		}
-		c := a.cost(p, t, r)
+		if !q.asked {
+			q.cached = p.cachedOn(t, r)
+			q.cost, q.asked = a.cost(t, r, q.cached), true
+		}
+		c := q.cost
 		if best != nil && c >= bestCost+nearCost {
 			continue // evictions can only make it worse
 		}
-		c += a.evictionCost(p, t, r, now)
+		if !q.evicted {
+			q.evict, q.evicted = a.evictionCost(t, r, q.cached, now), true
+		}
+		c += q.evict
 		near := best != nil && c < bestCost+nearCost && c > bestCost-nearCost
 		if best == nil || (near && p.loadOf(r, now).less(p.loadOf(best, now))) || (!near && c < bestCost) {
 			best, bestCost = r, c
@@ -292,10 +319,10 @@ func (a *admission) cheapest(p *Placer, t *turn, set []*replica, now time.Time, 
 // than the error of any of their parts.
 const nearCost = 0.05
 
-// cost is the expected delay, in seconds, that placing t on r causes to t itself
-// and to those that it shares the engine with.
-func (a *admission) cost(p *Placer, t *turn, r *replica) float64 {
-	work := float64(r.prefill + t.prompt - p.cachedOn(t, r))
+// cost is the expected delay, in seconds, that placing t on r, which has cached
+// of its prompt, causes to t itself and to those that it shares the engine with.
+func (a *admission) cost(t *turn, r *replica, cached int) float64 {
+	work := float64(r.prefill + t.prompt - cached)
 	if hosted := t.session.hostedOn(r); hosted > 0 && !t.Fresh {
 		work += hostCost * float64(hosted)
 	}
@@ -303,13 +330,19 @@ func (a *admission) cost(p *Placer, t *turn, r *replica) float64 {
 }
 
 // evictionCost is the expected delay, in seconds, for those whose cache t would
-// push out of r.
-func (a *admission) evictionCost(p *Placer, t *turn, r *replica, now time.Time) float64 {
+// push out of r, which has cached of its prompt.
+func (a *admission) evictionCost(t *turn, r *replica, cached int, now time.Time) float64 {
 	evicted := 0.0
-	r.cache.dropped(t.prompt-p.cachedOn(t, r), evictionLook, func(h *holding, tokens int) {
+	r.cache.dropped(t.prompt-cached, evictionLook, func(h *holding, tokens int) {
 		evicted += float64(tokens) * a.wanted(h, now)
 	})
 	return evicted / r.rate.tokensPerSecond()
+}
+
+// total is both costs.
+func (a *admission) total(p *Placer, t *turn, r *replica, now time.Time) float64 {
+	cached := p.cachedOn(t, r)
+	return a.cost(t, r, cached) + a.evictionCost(t, r, cached, now)
 }
 
 // wanted is the probability that what h holds is asked for again.

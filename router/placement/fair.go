@@ -1,7 +1,5 @@
 package placement
 
-import "slices"
-
 // Fair waiting between users. With one API key the queue is strict first in,
 // first out. With several, the next turn is the first of the key that has been
 // given the fewest tokens lately: start-time fair queueing with equal weights.
@@ -19,12 +17,10 @@ type fairness struct {
 // serve notes that a turn of key begins, which will take tokens of work, while
 // others wait. Those count: a turn that did not have to wait, its conversation
 // having a place already, must not lift everybody to where its key stands.
-func (f *fairness) serve(key string, tokens int, waiting []*turn) {
+func (f *fairness) serve(key string, tokens int, waiting map[string]int) {
 	level := f.start(key)
-	for _, t := range waiting {
-		if t.APIKey != key {
-			level = min(level, f.start(t.APIKey))
-		}
+	for k := range waiting {
+		level = min(level, f.start(k))
 	}
 	f.level = max(f.level, level)
 	f.add(key, tokens)
@@ -50,7 +46,7 @@ func (f *fairness) start(key string) float64 { return max(f.given[key], f.level)
 // their order in the queue.
 func (p *Placer) order() []*turn {
 	turns := p.queue.turns
-	if !slices.ContainsFunc(turns, func(t *turn) bool { return t.APIKey != turns[0].APIKey }) {
+	if len(p.queue.keys) < 2 {
 		return turns
 	}
 	byKey := map[string][]*turn{}

@@ -186,7 +186,7 @@ func (p *Placer) dispatch(t *turn, c choice, now time.Time) {
 	r.placed++
 	r.prefill += t.prompt - t.cached
 	p.counters.Placements[c.reason]++
-	p.fair.serve(t.APIKey, t.prompt-t.cached, p.queue.turns)
+	p.fair.serve(t.APIKey, t.prompt-t.cached, p.queue.keys)
 
 	rehomed := false
 	if s != nil {

@@ -18,6 +18,8 @@ type queue struct {
 	blocked Why
 	// apart says that some wait for reasons of their own.
 	apart bool
+	// keys counts the turns of each API key.
+	keys map[string]int
 }
 
 func (q *queue) len() int { return len(q.turns) }
@@ -29,6 +31,10 @@ func (q *queue) push(t *turn) {
 	}
 	q.turns = slices.Insert(q.turns, i, t)
 	q.oldest = earlier(q.oldest, t.queued)
+	if q.keys == nil {
+		q.keys = map[string]int{}
+	}
+	q.keys[t.APIKey]++
 	if t.session != nil {
 		t.session.waiting++
 		t.session.noteBusy()
@@ -41,6 +47,9 @@ func (q *queue) remove(t *turn) {
 		return
 	}
 	q.turns = slices.Delete(q.turns, i, i+1)
+	if q.keys[t.APIKey]--; q.keys[t.APIKey] == 0 {
+		delete(q.keys, t.APIKey)
+	}
 	if t.session != nil {
 		t.session.waiting--
 		t.session.noteBusy()
