@@ -3,6 +3,7 @@ package benchpath
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -102,8 +103,8 @@ func startWarden(ctx context.Context, b *bed) (*arm, error) {
 		// What engines can hold is not to limit what a proxy can.
 		"models": []any{map[string]any{"alias": modelName, "dp": replicas, "max_num_seqs": maxSequences}},
 	}, replicas)
-	if err != nil {
-		return nil, err
+	if err != nil { // its engines would outlive it
+		return nil, errors.Join(err, b.home.WardenDown(b.Warden))
 	}
 	return &arm{
 		name: wardenName, urls: []string{w.URL}, run: w.Running,

@@ -69,3 +69,15 @@ func TestUnknownArm(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+func TestWardenThatDoesNotStart(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir()) // the logs of a failed run stay
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = Run(t.Context(), Options{Warden: "/bin/true", Engine: self, Arms: []string{wardenName}, Rounds: 1})
+	if err == nil || !strings.Contains(err.Error(), "warden ended before it had all replicas ready") {
+		t.Errorf("error %v", err)
+	}
+}
