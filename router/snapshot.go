@@ -60,6 +60,9 @@ type ReplicaSnapshot struct {
 	// KV tokens: needed by active conversations, promised to residents
 	// (admission), capacity (0 unknown).
 	SessionTokens, ResidentTokens, CapacityTokens int
+	// Conversations with a turn in the last placement.RecentWindow, and the KV
+	// tokens that they need.
+	Recent, RecentTokens int
 
 	Requests, Errors  uint64
 	RequestsPerSecond float64
@@ -149,6 +152,7 @@ func (d *deployment) replicaSnapshot(p placement.ReplicaView, now time.Time) (Re
 	s := ReplicaSnapshot{
 		ID: p.ID, Generation: p.Generation, Accepting: p.Accepting,
 		Held: p.Held, SpillLimit: p.SpillLimit, Sticky: p.Sticky, Active: p.Active, Spilled: p.Spilled,
+		Recent: p.Recent, RecentTokens: p.RecentTokens,
 		SessionTokens: p.SessionTokens, ResidentTokens: p.ResidentTokens, CapacityTokens: p.CapacityTokens,
 		RequestsPerSecond: r.RequestRate(now), Placements: maps.Clone(r.placements),
 		TTFT: figures.QuantilesOf(&ttft), Tokens: r.Tokens(now),

@@ -158,6 +158,24 @@ func TestViewLatest(t *testing.T) {
 	}
 }
 
+// A conversation that pauses for longer than an agent's tools do is no longer
+// part of what its replica's cache needs now.
+func TestRecentConversations(t *testing.T) {
+	r := newRig(t, Config{}, fleet(1)...)
+	for i := range 3 {
+		r.turn(Turn{Key: key(i), PromptTokens: 100})
+		r.now = r.now.Add(RecentWindow / 2)
+	}
+	v := r.p.ViewLatest(r.now, 0).Replicas[0]
+	if v.Active != 3 || v.Recent != 2 || v.RecentTokens*3 != v.SessionTokens*2 || v.RecentTokens == 0 {
+		t.Errorf("%d of %d conversations, %d of %d tokens are recent", v.Recent, v.Active, v.RecentTokens, v.SessionTokens)
+	}
+	r.turn(Turn{Key: key(0), PromptTokens: 100})
+	if v := r.p.ViewLatest(r.now, 0).Replicas[0]; v.Recent != 3 {
+		t.Errorf("%d are recent after one came back", v.Recent)
+	}
+}
+
 func TestViewIsACopy(t *testing.T) {
 	r := newRig(t, Config{}, fleet(2)...)
 	r.turn(Turn{Key: key(1), PromptTokens: 100})

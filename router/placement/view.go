@@ -34,6 +34,9 @@ type ReplicaView struct {
 	// CachedTokens what we believe the prefix cache holds, ResidentTokens
 	// what admission has promised room to, of CapacityTokens (0: unknown).
 	SessionTokens, CachedTokens, ResidentTokens, CapacityTokens int
+	// Recent conversations of the active ones had a turn in the last
+	// RecentWindow; RecentTokens is what those need.
+	Recent, RecentTokens int
 	// Residents counts conversations with a promise (admission), Share is
 	// the part of the capacity that is handed out, 0 to 1.
 	Residents int
@@ -74,6 +77,11 @@ type QueuedView struct {
 	NeedTokens int
 }
 
+// RecentWindow is Denning's window for the working set of a cache: longer than an
+// agent's tools take between two turns, and short enough that the prefixes of
+// conversations that have ended are not counted as needed for long.
+const RecentWindow = 2 * time.Minute
+
 // View copies the state with all conversations.
 func (p *Placer) View(now time.Time) View { return p.ViewLatest(now, p.sessions.len()) }
 
@@ -96,6 +104,7 @@ func (p *Placer) ViewLatest(now time.Time, sessions int) View {
 	for _, r := range p.replicas {
 		v.Replicas = append(v.Replicas, p.viewReplica(r))
 	}
+	p.countRecent(v.Replicas, now)
 	for _, l := range []*sessionList{&p.sessions.active, &p.sessions.dormant} {
 		for s := l.head; s != nil && len(v.Sessions) < sessions; s = s.next {
 			v.Sessions = append(v.Sessions, viewSession(s))
@@ -109,6 +118,19 @@ func (p *Placer) ViewLatest(now time.Time, sessions int) View {
 		v.Queue = append(v.Queue, q)
 	}
 	return v
+}
+
+// countRecent sums what each replica's recent conversations need. They stand in
+// front of the others.
+func (p *Placer) countRecent(views []ReplicaView, now time.Time) {
+	for s := p.sessions.active.head; s != nil && now.Sub(s.lastSeen) <= RecentWindow; s = s.next {
+		for i, r := range p.replicas {
+			if s.home == r {
+				views[i].Recent++
+				views[i].RecentTokens += s.counted
+			}
+		}
+	}
 }
 
 func (p *Placer) viewReplica(r *replica) ReplicaView {

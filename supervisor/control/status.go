@@ -105,7 +105,7 @@ type Model struct {
 	KVEstimateTokens int        `json:"kv_estimate_tokens,omitempty"` // KV cache of a replica, estimated before its start
 	KVTokenBytes     int        `json:"kv_token_bytes,omitempty"`     // KV cache of one token, over all GPUs of a replica
 	WeightsBytes     uint64     `json:"weights_bytes,omitempty"`      // of one replica, over all its GPUs
-	FP8KV            string     `json:"fp8_kv,omitempty"`             // whether a KV cache of 8 bits suits the GPUs: good, measure (another attention backend takes over), no; absent when not known
+	FP8KV            string     `json:"fp8_kv,omitempty"`             // whether a KV cache of 8 bits suits the GPUs: good, measure (another attention kernel takes over), no; absent when not known
 
 	SessionsLive    int                `json:"sessions_live"`
 	SessionsSeen    uint64             `json:"sessions_seen"`
@@ -147,7 +147,9 @@ type Replica struct {
 	SpilledSessions int    `json:"spilled_sessions"`
 	RequestsTotal   uint64 `json:"requests_total"`
 	ErrorsTotal     uint64 `json:"errors_total"`
-	SessionTokens   int    `json:"session_tokens"` // tokens of the live sessions whose home is here
+	SessionTokens   int    `json:"session_tokens"`    // tokens of the sessions of the last 10 min whose home is here
+	Sessions2m      int    `json:"sessions_2m"`       // sessions with a turn in the last 2 min whose home is here
+	SessionTokens2m int    `json:"session_tokens_2m"` // and their tokens: what the KV cache needs now
 
 	Engine       *Engine       `json:"engine,omitempty"` // absent before the first scrape
 	TTFT         *Quantiles    `json:"ttft_seconds,omitempty"`

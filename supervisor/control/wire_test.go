@@ -31,7 +31,7 @@ func full() Status {
 		Replicas: []Replica{{
 			ID: "r0", Model: "qwen3-4b", State: StateReady, Note: "note", Phase: &Phase{Name: "weights", Detail: "shard", Done: 2, Total: 3},
 			Since: at, StartedAt: at, ReadyAt: at, EstimateSeconds: ptr(38.0), Generation: 2, Restarts: 1, PID: 7, NextRetry: at,
-			GPUs: []int{0}, CPUs: []int{1}, Held: 5, StickySessions: 6, SpilledSessions: 1, RequestsTotal: 100, ErrorsTotal: 1, SessionTokens: 67000,
+			GPUs: []int{0}, CPUs: []int{1}, Held: 5, StickySessions: 6, SpilledSessions: 1, RequestsTotal: 100, ErrorsTotal: 1, SessionTokens: 67000, Sessions2m: 4, SessionTokens2m: 44000,
 			Engine: &Engine{At: at, AgeSeconds: 0.4, Stale: true, Running: 5, Waiting: 1, KVUsed: 0.68, KVCapacityTokens: 40000,
 				Preemptions60s: ptr(uint64(2)), PrefillTokensPerSecond: ptr(800.0), DecodeTokensPerSecond: ptr(104.0), HitRate60s: ptr(0.91)},
 			TTFT: ttft, PromptTokens: prompt, Diagnosis: &Diagnosis{Cause: "CUDA out of memory", Fix: "smaller", Line: "OOM"},

@@ -97,11 +97,11 @@ func fine(s control.Status) Finding {
 	need, room := 0, 0
 	for _, r := range s.Replicas {
 		if r.Engine != nil && r.Engine.KVCapacityTokens > 0 {
-			need, room = need+r.SessionTokens, room+r.Engine.KVCapacityTokens
+			need, room = need+r.SessionTokens2m, room+r.Engine.KVCapacityTokens
 		}
 	}
 	if room > 0 {
-		facts = append(facts, fmt.Sprintf("sessions need %s of %s KV tokens", about(need), about(room)))
+		facts = append(facts, fmt.Sprintf("the sessions of the last 2 min need %s of %s KV tokens", about(need), about(room)))
 	}
 	if h := s.Totals.HitRate60s; h != nil {
 		facts = append(facts, "prefix hits "+cell.Percent(*h))

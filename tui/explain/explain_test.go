@@ -13,7 +13,7 @@ func ptr[T any](v T) *T { return &v }
 // ready is a replica with nothing wrong: half full, good hits, room for its sessions.
 func ready(id string) control.Replica {
 	return control.Replica{
-		ID: id, Model: "m", State: control.StateReady, Held: 4, StickySessions: 3, SessionTokens: 20000, GPUs: []int{int(id[1] - '0')},
+		ID: id, Model: "m", State: control.StateReady, Held: 4, Sessions2m: 3, SessionTokens2m: 20000, GPUs: []int{int(id[1] - '0')},
 		Engine: &control.Engine{Running: 4, KVUsed: 0.5, KVCapacityTokens: 40000, HitRate60s: ptr(0.9), Preemptions60s: ptr(uint64(0))},
 		TTFT:   &control.Quantiles{P50: 0.3},
 	}
@@ -59,26 +59,29 @@ func TestFind(t *testing.T) {
 			Warn, "r0", []string{"4 requests are held there", "warden restart r0"}},
 		{"working set of every replica too large", func(s *control.Status) {
 			for i := range s.Replicas {
-				s.Replicas[i].SessionTokens, s.Replicas[i].StickySessions = 67000, 6
+				s.Replicas[i].SessionTokens2m, s.Replicas[i].Sessions2m = 67000, 6
 				s.Replicas[i].Engine.HitRate60s = ptr(0.6)
 			}
-		}, Warn, "r0", []string{"its 6 sessions need about 67k tokens", "holds about 40k", "Affinity cannot help at this load", "warden affinity off m"}},
+		}, Warn, "r0", []string{"its 6 sessions of the last 2 min need about 67k tokens", "holds about 40k", "Affinity cannot help at this load", "warden affinity off m"}},
 		{"working set too large, affinity already off", func(s *control.Status) {
 			s.Models[0].Affinity = false
 			for i := range s.Replicas {
-				s.Replicas[i].SessionTokens, s.Replicas[i].Engine.KVUsed = 67000, 0.95
+				s.Replicas[i].SessionTokens2m, s.Replicas[i].Engine.KVUsed = 67000, 0.95
 			}
 		}, Warn, "r0", []string{"fewer sessions at once"}},
 		{"working set too large on one only", func(s *control.Status) {
-			s.Replicas[1].SessionTokens, s.Replicas[1].Engine.HitRate60s = 41000, ptr(0.2)
-			s.Replicas[0].SessionTokens = 1000
+			s.Replicas[1].SessionTokens2m, s.Replicas[1].Engine.HitRate60s = 41000, ptr(0.2)
+			s.Replicas[0].SessionTokens2m = 1000
 		}, Warn, "r1", []string{"other replicas have room", "warden spill m N"}},
-		{"too large but hits are good: nothing to say", func(s *control.Status) { s.Replicas[1].SessionTokens = 41000 },
+		{"ended sessions do not count", func(s *control.Status) {
+			s.Replicas[1].SessionTokens, s.Replicas[1].StickySessions, s.Replicas[1].Engine.HitRate60s = 400000, 40, ptr(0.2)
+		}, Fine, "", []string{"the sessions of the last 2 min need 40k of 80k KV tokens"}},
+		{"too large but hits are good: nothing to say", func(s *control.Status) { s.Replicas[1].SessionTokens2m = 41000 },
 			Fine, "", []string{"Nothing is wrong"}},
 		{"running requests fill the cache", func(s *control.Status) { s.Replicas[1].Engine.KVUsed, s.Replicas[1].Engine.Waiting = 0.97, 3 },
 			Warn, "r1", []string{"KV cache 97%, prefixes are being evicted, 3 waiting"}},
-		{"every working set too large, but hits are good", func(s *control.Status) { s.Replicas[0].SessionTokens, s.Replicas[1].SessionTokens = 60000, 60000 },
-			Fine, "", []string{"sessions need 120k of 80k", "while the hits stay high"}},
+		{"every working set too large, but hits are good", func(s *control.Status) { s.Replicas[0].SessionTokens2m, s.Replicas[1].SessionTokens2m = 60000, 60000 },
+			Fine, "", []string{"the sessions of the last 2 min need 120k of 80k", "while the hits stay high"}},
 		{"preemptions", func(s *control.Status) { s.Replicas[1].Engine.Preemptions60s = ptr(uint64(1)) },
 			Note, "r1", []string{"1 preemption in 60 s", "--max-num-seqs` (now 32)"}},
 		{"waiting beside an idle one", func(s *control.Status) { s.Replicas[1].Engine.Waiting = 2 },

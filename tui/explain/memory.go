@@ -29,19 +29,20 @@ func workingSet(m control.Model, rs []control.Replica, _ Waits) []Finding {
 	live := serving(rs)
 	need, room := 0, 0
 	for _, r := range live {
-		need, room = need+r.SessionTokens, room+r.Engine.KVCapacityTokens
+		need, room = need+r.SessionTokens2m, room+r.Engine.KVCapacityTokens
 	}
 	var out []Finding
 	for _, r := range live {
 		e := r.Engine
 		switch {
-		case e.KVCapacityTokens > 0 && r.SessionTokens > e.KVCapacityTokens && (hitsBelow(e, goodHitRate) || e.KVUsed >= KVFull):
-			sessions := fmt.Sprintf("its %d %s", r.StickySessions, plural(r.StickySessions, "session needs", "sessions need"))
+		case e.KVCapacityTokens > 0 && r.SessionTokens2m > e.KVCapacityTokens && (hitsBelow(e, goodHitRate) || e.KVUsed >= KVFull):
+			sessions := fmt.Sprintf("its %d %s", r.Sessions2m, plural(r.Sessions2m, "session of the last 2 min needs", "sessions of the last 2 min need"))
 			out = append(out, Finding{
 				Level: Warn, Replicas: []string{r.ID},
-				Short: fmt.Sprintf("%s: %s ~%s tokens, its KV cache holds ~%s", r.ID, sessions, about(r.SessionTokens), about(e.KVCapacityTokens)),
+				Short: fmt.Sprintf("%s: %d %s ~%s tokens, KV cache holds ~%s", r.ID, r.Sessions2m,
+					plural(r.Sessions2m, "session in 2 min needs", "sessions in 2 min need"), about(r.SessionTokens2m), about(e.KVCapacityTokens)),
 				Cause: fmt.Sprintf("%s: %s about %s tokens, its KV cache holds about %s: prefixes evict each other.",
-					r.ID, sessions, about(r.SessionTokens), about(e.KVCapacityTokens)),
+					r.ID, sessions, about(r.SessionTokens2m), about(e.KVCapacityTokens)),
 				Evidence: engineFacts(r),
 				Remedy:   workingSetRemedy(m, need, room),
 			})
@@ -131,7 +132,7 @@ func prefixBreaks(_ control.Model, rs []control.Replica, _ Waits) []Finding {
 	var worst control.Session
 	var named []control.Session // the daemon found the cause
 	for _, r := range serving(rs) {
-		if r.SessionTokens > r.Engine.KVCapacityTokens || r.Engine.KVUsed >= KVFull {
+		if r.SessionTokens2m > r.Engine.KVCapacityTokens || r.Engine.KVUsed >= KVFull {
 			continue // eviction explains the misses
 		}
 		found := false

@@ -71,8 +71,8 @@ func engineRows(r control.Replica) [][2]string {
 	capacity := "unknown"
 	if e.KVCapacityTokens > 0 {
 		capacity = cell.Count(float64(e.KVCapacityTokens)) + " tokens"
-		if r.SessionTokens > 0 {
-			capacity += fmt.Sprintf(", sessions need %s of it", cell.Percent(float64(r.SessionTokens)/float64(e.KVCapacityTokens)))
+		if r.SessionTokens2m > 0 {
+			capacity += fmt.Sprintf(", sessions of the last 2 min need %s of it", cell.Percent(float64(r.SessionTokens2m)/float64(e.KVCapacityTokens)))
 		}
 	}
 	age := fmt.Sprintf("%d running, %d waiting, %.1fs old", e.Running, e.Waiting, e.AgeSeconds)

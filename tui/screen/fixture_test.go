@@ -33,7 +33,7 @@ func replica(i int, f figures) control.Replica {
 	return control.Replica{
 		ID: fmt.Sprint("r", i), Model: "qwen3-4b", State: control.StateReady, Since: t0.Add(-2 * time.Hour), StartedAt: t0.Add(-2*time.Hour - 41*time.Second), ReadyAt: t0.Add(-2 * time.Hour),
 		EstimateSeconds: ptr(40.0), Generation: uint64(1 + f.restarts), Restarts: f.restarts, PID: 4000 + i, GPUs: []int{i}, CPUs: []int{2 * i, 2*i + 1},
-		Held: f.held, StickySessions: f.sticky, SpilledSessions: f.spill, RequestsTotal: uint64(100 * (i + 1)), SessionTokens: f.tokens,
+		Held: f.held, StickySessions: f.sticky, SpilledSessions: f.spill, RequestsTotal: uint64(100 * (i + 1)), SessionTokens: f.tokens, Sessions2m: f.sticky, SessionTokens2m: f.tokens,
 		Engine: &control.Engine{At: t0, AgeSeconds: 0.4, Running: f.run, Waiting: f.wait, KVUsed: f.kv, KVCapacityTokens: 40000, Preemptions60s: ptr(uint64(f.pre)),
 			PrefillTokensPerSecond: ptr(f.prefill), DecodeTokensPerSecond: ptr(f.decode), HitRate60s: ptr(f.hit)},
 		TTFT: &control.Quantiles{P50: f.p50, P95: f.p95, P99: f.p95 * 2},

@@ -58,7 +58,7 @@ func replicaLook(r supervisor.Replica, routed []router.ReplicaSnapshot) advise.R
 	}
 	for _, p := range routed {
 		if string(p.ID) == look.ID {
-			look.Sessions, look.Need, look.Held = p.Active, p.SessionTokens, p.Held
+			look.Sessions, look.Need, look.Held = p.Recent, p.RecentTokens, p.Held
 		}
 	}
 	return look

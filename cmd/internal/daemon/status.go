@@ -156,6 +156,7 @@ func addTraffic(out *control.Replica, m router.ModelSnapshot) {
 	r := m.Replicas[i]
 	out.Held, out.StickySessions, out.SpilledSessions = r.Held, r.Sticky, r.Spilled
 	out.RequestsTotal, out.ErrorsTotal, out.SessionTokens = r.Requests, r.Errors, r.SessionTokens
+	out.Sessions2m, out.SessionTokens2m = r.Recent, r.RecentTokens
 	out.TTFT = quantiles(r.TTFT)
 	out.PromptTokens = &control.PromptTokens{
 		CachedPerSecond: r.Tokens.CachedRate, ComputedPerSecond: r.Tokens.ComputedRate,
