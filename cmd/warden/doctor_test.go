@@ -8,6 +8,7 @@ import (
 
 	"github.com/lm-warden/warden/cmd/internal/doctor"
 	"github.com/lm-warden/warden/cmd/internal/exit"
+	"github.com/lm-warden/warden/gpu/gputest"
 )
 
 type diagnosis struct {
@@ -85,5 +86,34 @@ func TestDoctorGoesOnWithABadConfiguration(t *testing.T) {
 	}
 	if f := d.of("state dir"); f.Mark != doctor.OK {
 		t.Errorf("state dir: %+v", f)
+	}
+}
+
+// What the cards say of themselves is found, over the driver's own interface.
+func TestDoctorOverSickGPUs(t *testing.T) {
+	box := newGPUBox(t, 2, gputest.Build(t))
+	box.gpus[3] += " limit=100 default=140 ecc=2 recovery=1" // NVML's index 1 is the first on the bus
+	box.set("code nvmlDeviceGetHandleByIndex_v2@0 15")
+	run := func(args ...string) string {
+		cmd := exec.Command(binary, args...)
+		cmd.Env, cmd.Dir = append(environment(box.home), box.env...), box.home
+		out, _ := cmd.CombinedOutput() // doctor fails: there is no vLLM
+		return string(out)
+	}
+	out := run("doctor")
+	for _, want := range []string{
+		"warn  gpu health     GPU 0 (RTX A4000): the driver asks for a reset of this GPU; warden sets it aside; fix: stop what uses it, then `sudo nvidia-smi --gpu-reset -i " + gputest.UUID(0),
+		"GPU 0 (RTX A4000) had 2 memory errors that could not be corrected", "is limited to 100 W, 140 W is its default",
+		"the GPU with NVML index 0 does not answer: a GPU fell off the bus",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing in\n%s", want, out)
+		}
+	}
+	out = run("gpus")
+	for _, want := range []string{"GPU 0: the driver asks for a reset of this GPU\n  fix: stop what uses it", "the GPU with NVML index 0 does not answer: a GPU fell off the bus", "  fix: `sudo dmesg"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing in\n%s", want, out)
+		}
 	}
 }

@@ -109,7 +109,16 @@ func (a *app) gpusCommand() *cobra.Command {
 			fmt.Fprintf(tw, "%d\t%s\t%s\t%s\t%s\t%d.%d\t%s\t%s\n", d.Index, d.Name, d.PCIBusID, humanize.IBytes(d.Memory),
 				humanize.IBytes(d.MemoryFree), d.ComputeCap[0], d.ComputeCap[1], numa(d.NUMANode), users(d))
 		}
-		return tw.Flush()
+		err = tw.Flush()
+		for _, d := range inv.Devices {
+			if f, faulty := d.Fault(); faulty {
+				fmt.Fprintf(a.out, "GPU %d: %s\n  fix: %s\n", d.Index, f.What, f.Fix)
+			}
+		}
+		for _, l := range inv.Lost {
+			fmt.Fprintf(a.out, "the GPU with NVML index %d does not answer: %s\n  fix: %s\n", l.NVMLIndex, l.Err, l.Fix)
+		}
+		return err
 	}
 	return cmd
 }

@@ -161,7 +161,7 @@ func (a *app) killCommand() *cobra.Command {
 }
 
 func (a *app) retryCommand() *cobra.Command {
-	return a.replicaCommand("retry REPLICA...", "Start a replica that is parked or in back-off now", control.Retry)
+	return a.replicaCommand("retry REPLICA...", "Start a replica that is parked or in back-off now, also on a GPU that was set aside", control.Retry)
 }
 
 func (a *app) replicaCommand(use, short string, action control.ReplicaAction) *cobra.Command {
