@@ -17,7 +17,9 @@
 // when it was placed, when its first byte and its first token came. It
 // continues the trace that the client names in traceparent, and the engine gets
 // the span as its parent: with vLLM's --otlp-traces-endpoint the engine's own
-// spans hang below it.
+// spans hang below it. vLLM speaks gRPC there unless its environment says
+// OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=http/protobuf; engines do not inherit
+// warden's environment, so that this belongs into the model's env.
 //
 // # Why not the exporter that comes with OpenTelemetry
 //
