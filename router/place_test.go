@@ -146,6 +146,37 @@ func TestAffinityOnMeansTheConfiguredPolicy(t *testing.T) {
 	})
 }
 
+// Each policy is one order away, and "on" returns to the latest one that keeps
+// conversations.
+func TestPolicyIsLive(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		f := newFixture(t, setup{engines: 1})
+		f.chat("s")
+		before, err := f.router.SetPolicy(testModel, placement.PolicyAdmission)
+		if err != nil || before != placement.PolicyAffinity {
+			t.Errorf("before admission: %q, %v", before, err)
+		}
+		if _, reason := f.chat("s"); reason != "sticky" {
+			t.Errorf("a known conversation under admission: %s", reason)
+		}
+		if got := f.router.Snapshot(0).Models[0]; got.Policy != placement.PolicyAdmission || !got.Affinity {
+			t.Errorf("shown as %q, affinity %v", got.Policy, got.Affinity)
+		}
+		if before, err = f.router.SetPolicy("", placement.PolicyBalance); err != nil || before != placement.PolicyAdmission {
+			t.Errorf("before balance: %q, %v", before, err)
+		}
+		if _, after, err := f.router.SetAffinity("", true); err != nil || after != placement.PolicyAdmission {
+			t.Errorf("on again: %q, %v", after, err)
+		}
+		if _, err := f.router.SetPolicy("", "best"); err == nil || !strings.Contains(err.Error(), "balance, affinity, admission") {
+			t.Errorf("an unknown policy: %v", err)
+		}
+		if events := strings.Join(f.noted(&f.events), "\n"); !strings.Contains(events, "placement policy is admission") {
+			t.Errorf("nobody was told: %s", events)
+		}
+	})
+}
+
 func TestHeldWhileReplicasStart(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		f := newFixture(t, setup{engines: 1})

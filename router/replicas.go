@@ -2,6 +2,8 @@ package router
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/lm-warden/warden/router/link"
@@ -88,6 +90,24 @@ func (r *Router) SetAffinity(model string, on bool) (before, after string, err e
 		d.tell("affinity", "", "affinity turned "+word, map[string]string{"before": before, "after": after})
 	})
 	return before, after, err
+}
+
+// SetPolicy gives a model the placement policy of that name, live, and returns
+// the one before. If it keeps conversations where they are, "on" means it from
+// now on.
+func (r *Router) SetPolicy(model, policy string) (before string, err error) {
+	if !slices.Contains(placement.Policies(), policy) {
+		return "", fmt.Errorf("policy %q is not one of %s", policy, strings.Join(placement.Policies(), ", "))
+	}
+	err = r.change(model, func(d *deployment) {
+		before = d.placer.ViewLatest(time.Now(), 0).Policy
+		d.model.Placement.Policy = policy
+		if policy != placement.PolicyBalance {
+			d.affine = policy
+		}
+		d.tell("affinity", "", "placement policy is "+policy, map[string]string{"before": before, "after": policy})
+	})
+	return before, err
 }
 
 // SetSpillLimit changes the spill limit of a model, live; 0 is a quarter of

@@ -106,6 +106,10 @@ func (b *liveDaemon) SetAffinity(_ context.Context, model string, on bool) (cont
 	return control.AffinityChange{Model: model, Old: control.PolicyAffinity, New: control.PolicyBalance}, nil
 }
 
+func (b *liveDaemon) SetPolicy(_ context.Context, model, policy string) (control.AffinityChange, error) {
+	return control.AffinityChange{Model: model, Old: control.PolicyAffinity, New: policy}, nil
+}
+
 func (b *liveDaemon) SetSpillLimit(context.Context, string, int) (control.SpillChange, error) {
 	return control.SpillChange{}, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,19 +19,27 @@ import (
 
 func (a *app) affinityCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "affinity {on|off|show} [MODEL]",
-		Short: "Turn a model's conversation affinity on or off, live",
-		Long: `Turns a model's conversation affinity on or off for the next request, without
-restarting anything. Off places every request on the least loaded replica.
-Sessions stay known, so turning it on again finds their homes.`,
-		Example: "  warden affinity off qwen3-4b\n  warden affinity show",
-		Args:    argCount(1, 2, "on, off or show"),
+		Use:   "affinity {on|off|affinity|admission|balance|show} [MODEL]",
+		Short: "Choose how a model's requests are placed, live",
+		Long: `Chooses how a model's requests are placed from the next one on, without
+restarting anything. Sessions stay known, so that each finds its home again.
+
+  affinity   a session stays on its replica until that has too much to do
+  admission  also lets only as many sessions run as the KV caches hold; the
+             others wait for a place: more done and half the session time at
+             overload, longer waits for first turns
+  balance    every request goes to the least loaded replica
+  off        the same as balance
+  on         affinity or admission, whichever was chosen last`,
+		Example: "  warden affinity off qwen3-4b\n  warden affinity admission\n  warden affinity show",
+		Args:    argCount(1, 2, "on, off, a policy or show"),
 	}
-	cmd.ValidArgsFunction = a.completeServed("on", "off", "show")
+	choices := []string{"on", "off", control.PolicyAffinity, control.PolicyAdmission, control.PolicyBalance, "show"}
+	cmd.ValidArgsFunction = a.completeServed(choices...)
 	asJSON := cmd.Flags().Bool("json", false, "print JSON")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if args[0] != "on" && args[0] != "off" && args[0] != "show" {
-			return usageError(cmd, fmt.Errorf("%q is not one of on, off, show", args[0]))
+		if !slices.Contains(choices, args[0]) {
+			return usageError(cmd, fmt.Errorf("%q is not one of %s", args[0], strings.Join(choices, ", ")))
 		}
 		return a.ask(cmd.Context(), func(ctx context.Context, c *control.Client) error {
 			if args[0] == "show" {
@@ -40,7 +49,7 @@ Sessions stay known, so turning it on again finds their homes.`,
 			if err != nil {
 				return err
 			}
-			change, err := c.SetAffinity(ctx, model.Alias, args[0] == "on")
+			change, err := setAffinity(ctx, c, model.Alias, args[0])
 			if err != nil {
 				return err
 			}
@@ -52,6 +61,13 @@ Sessions stay known, so turning it on again finds their homes.`,
 		})
 	}
 	return cmd
+}
+
+func setAffinity(ctx context.Context, c *control.Client, model, choice string) (control.AffinityChange, error) {
+	if choice == "on" || choice == "off" {
+		return c.SetAffinity(ctx, model, choice == "on")
+	}
+	return c.SetPolicy(ctx, model, choice)
 }
 
 // onOff names a policy the way the command does.

@@ -12,6 +12,9 @@ const (
 	PolicyAdmission = "admission"
 )
 
+// Policies returns the names of all policies, the stickiest last.
+func Policies() []string { return []string{PolicyBalance, PolicyAffinity, PolicyAdmission} }
+
 // DefaultMaxWait is below the 300 s after which agents send a request again.
 const DefaultMaxWait = 240 * time.Second
 

@@ -43,6 +43,12 @@ func (c *Client) SetAffinity(ctx context.Context, model string, on bool) (change
 	return change, err
 }
 
+// SetPolicy gives one model one of the Policy constants; the next request already follows it.
+func (c *Client) SetPolicy(ctx context.Context, model, policy string) (change AffinityChange, err error) {
+	err = c.call(ctx, http.MethodPut, "/v1/models/"+url.PathEscape(model)+"/affinity", affinityRequest{Mode: policy}, &change)
+	return change, err
+}
+
 // SetSpillLimit sets one model's spill limit in requests in flight; 0 makes it automatic.
 func (c *Client) SetSpillLimit(ctx context.Context, model string, limit int) (change SpillChange, err error) {
 	err = c.call(ctx, http.MethodPut, "/v1/models/"+url.PathEscape(model)+"/spill", spillRequest{&limit}, &change)

@@ -25,6 +25,8 @@ type Reporter interface {
 // Operator carries out orders. Replica and Shutdown return once the order is taken, not once it is done.
 type Operator interface {
 	SetAffinity(ctx context.Context, model string, on bool) (AffinityChange, error)
+	// SetPolicy chooses one of the Policy constants; SetAffinity(on) then means it, unless it is balance.
+	SetPolicy(ctx context.Context, model, policy string) (AffinityChange, error)
 	SetSpillLimit(ctx context.Context, model string, limit int) (SpillChange, error)
 	Replica(ctx context.Context, id string, action ReplicaAction) (Accepted, error)
 	Shutdown(ctx context.Context, req ShutdownRequest) error

@@ -21,7 +21,7 @@
 //	GET  /v1/logs?replica=r0&tail=100&since=2026-01-02T15:04:05Z&follow=1&previous=1     NDJSON of LogLine
 //	GET  /v1/version
 //	GET  /v1/config
-//	PUT  /v1/models/{alias}/affinity        {"mode":"on"} or {"mode":"off"}
+//	PUT  /v1/models/{alias}/affinity        {"mode":"on"}, or off, balance, affinity, admission
 //	PUT  /v1/models/{alias}/spill           {"limit":8}; 0 = automatic
 //	POST /v1/replicas/{id}/{restart,drain,undrain,kill,retry}
 //	POST /v1/shutdown                       {"drain":"30s"} or {"now":true}

@@ -60,11 +60,16 @@ func (s *Server) affinity(w http.ResponseWriter, r *http.Request) {
 		writeError(w, err)
 		return
 	}
-	if req.Mode != "on" && req.Mode != "off" {
-		writeError(w, badRequest("affinity mode "+strconv.Quote(req.Mode)+" is neither on nor off"))
-		return
+	var change AffinityChange
+	var err error
+	switch model := r.PathValue("alias"); req.Mode {
+	case "on", "off":
+		change, err = s.opts.Daemon.SetAffinity(r.Context(), model, req.Mode == "on")
+	case PolicyBalance, PolicyAffinity, PolicyAdmission:
+		change, err = s.opts.Daemon.SetPolicy(r.Context(), model, req.Mode)
+	default:
+		err = badRequest("affinity mode " + strconv.Quote(req.Mode) + " is not one of on, off, balance, affinity, admission")
 	}
-	change, err := s.opts.Daemon.SetAffinity(r.Context(), r.PathValue("alias"), req.Mode == "on")
 	answer(w, http.StatusOK, change, err)
 }
 

@@ -130,6 +130,11 @@ func (f *fakeDaemon) SetAffinity(_ context.Context, model string, on bool) (Affi
 	return AffinityChange{Model: model, Old: PolicyAffinity, New: PolicyBalance, SessionsLive: 24}, err
 }
 
+func (f *fakeDaemon) SetPolicy(_ context.Context, model, policy string) (AffinityChange, error) {
+	err := f.order("policy %s %s", model, policy)
+	return AffinityChange{Model: model, Old: PolicyAffinity, New: policy}, err
+}
+
 func (f *fakeDaemon) SetSpillLimit(_ context.Context, model string, limit int) (SpillChange, error) {
 	err := f.order("spill %s %d", model, limit)
 	return SpillChange{Model: model, Old: 8, New: limit}, err

@@ -42,6 +42,13 @@ func TestCallsReachTheDaemon(t *testing.T) {
 	if ch, err := c.SetAffinity(ctx, "a model/with?odd name", false); err != nil || ch.New != PolicyBalance || ch.SessionsLive != 24 {
 		t.Errorf("affinity %+v, %v", ch, err)
 	}
+	if ch, err := c.SetPolicy(ctx, "m", PolicyAdmission); err != nil || ch.New != PolicyAdmission {
+		t.Errorf("policy %+v, %v", ch, err)
+	}
+	var refused *Error
+	if _, err := c.SetPolicy(ctx, "m", "best"); !errors.As(err, &refused) || refused.Code != CodeBadRequest {
+		t.Errorf("an unknown policy: %v", err)
+	}
 	if ch, err := c.SetSpillLimit(ctx, "m", 0); err != nil || ch.Old != 8 {
 		t.Errorf("spill %+v, %v", ch, err)
 	}
@@ -56,7 +63,7 @@ func TestCallsReachTheDaemon(t *testing.T) {
 		}
 	}
 	want := []string{
-		"affinity a model/with?odd name false", "spill m 0",
+		"affinity a model/with?odd name false", "policy m admission", "spill m 0",
 		"restart r1", "drain r1", "undrain r1", "kill r1", "retry r1",
 		"shutdown drain 0s now false", "shutdown drain 1m30s now false", "shutdown drain 0s now true",
 	}

@@ -140,6 +140,19 @@ func (d *Daemon) SetAffinity(_ context.Context, model string, on bool) (control.
 	return control.AffinityChange{Model: m.Alias, Old: before, New: after, SessionsLive: d.routed(m.Alias).SessionsLive}, nil
 }
 
+// SetPolicy gives a model another placement policy, live.
+func (d *Daemon) SetPolicy(_ context.Context, model, policy string) (control.AffinityChange, error) {
+	m, err := d.served(model)
+	if err != nil {
+		return control.AffinityChange{}, err
+	}
+	before, err := d.router.SetPolicy(m.Alias, policy)
+	if err != nil {
+		return control.AffinityChange{}, &control.Error{Code: control.CodeBadRequest, Message: err.Error()}
+	}
+	return control.AffinityChange{Model: m.Alias, Old: before, New: policy, SessionsLive: d.routed(m.Alias).SessionsLive}, nil
+}
+
 // SetSpillLimit changes a model's spill limit, live; 0 is auto.
 func (d *Daemon) SetSpillLimit(_ context.Context, model string, limit int) (control.SpillChange, error) {
 	m, err := d.served(model)
