@@ -28,6 +28,9 @@ type Request struct {
 	// Zero values leave out none.
 	MinMemory  uint64
 	MinCompute [2]int
+	// Avoid are UUIDs of GPUs that would rather not be used, such as ones with a
+	// fault. They are left out where enough others can be used, and only then.
+	Avoid []string
 }
 
 // Kind is the sort of a Error, for callers that react to it.
@@ -79,6 +82,10 @@ func Plan(inv gpu.Inventory, req Request) ([]gpu.Group, error) {
 	usable, refusals := divide(candidates, req)
 	if err := enough(inv, req, candidates, usable, refusals); err != nil {
 		return nil, err
+	}
+	better := slices.DeleteFunc(slices.Clone(usable), func(d gpu.Device) bool { return slices.Contains(req.Avoid, d.UUID) })
+	if len(better) >= max(req.DP, 1)*req.TP {
+		usable = better
 	}
 	dp := req.DP
 	if dp == 0 {

@@ -338,6 +338,30 @@ func BenchmarkPlan16GPUs(b *testing.B) {
 	}
 }
 
+func TestAvoidedGPUsAreTheLastChoice(t *testing.T) {
+	avoid := []string{"GPU-0", "GPU-2"}
+	for _, tt := range []struct {
+		req  Request
+		want [][]int
+	}{
+		{Request{}, [][]int{{1}, {3}}},
+		{Request{DP: 2}, [][]int{{1}, {3}}},
+		{Request{DP: 1}, [][]int{{1}}},
+		{Request{DP: 3}, [][]int{{0}, {1}, {2}}}, // two are not enough: all count again
+		{Request{TP: 2}, [][]int{{1, 3}}},
+		{Request{DP: 2, TP: 2}, [][]int{{0, 1}, {2, 3}}},
+	} {
+		tt.req.Avoid = avoid
+		got, err := Plan(a4000s(4), tt.req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(tt.want, indices(got)); diff != "" {
+			t.Errorf("%+v: %s", tt.req, diff)
+		}
+	}
+}
+
 func TestSimulatedGPUsHavePlans(t *testing.T) {
 	inv, err := gpu.NewFake(4).Detect(t.Context())
 	if err != nil {

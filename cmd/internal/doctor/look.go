@@ -90,7 +90,7 @@ func planFacts(f *GPU, cfg configs.Config, models []plan.Model) {
 		}
 		return
 	}
-	places, err := plan.Places(cfg, models, f.Inventory)
+	places, err := plan.Places(cfg, models, f.Inventory, plan.Faulty(cfg, f.Inventory))
 	f.PlanErr, f.PlanFix = err, exit.HintOf(err)
 	for _, ofModel := range places {
 		for _, p := range ofModel {

@@ -3,6 +3,7 @@ package plan
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"github.com/lm-warden/warden/gpu"
 	"github.com/lm-warden/warden/gpu/groups"
 	"github.com/lm-warden/warden/supervisor"
+	"github.com/lm-warden/warden/supervisor/shim/proc"
 	"github.com/lm-warden/warden/supervisor/vllm"
 	"github.com/lm-warden/warden/supervisor/vllm/tiny"
 	"github.com/lm-warden/warden/supervisor/vllm/tune"
@@ -70,7 +72,11 @@ func Models(cfg configs.Config, inv gpu.Inventory, runtime string) ([]Model, err
 		return nil, err
 	}
 	left := LeftEngines(runtime)
-	places, err := Places(cfg, models, WithoutOwn(inv, left))
+	var avoid []string
+	if len(left) == 0 { // running engines keep their places, whatever their GPUs are like
+		avoid = Faulty(cfg, inv)
+	}
+	places, err := Places(cfg, models, WithoutOwn(inv, left), avoid)
 	if err != nil {
 		return nil, err
 	}
@@ -121,8 +127,28 @@ func EngineFor(cfg configs.Config) (*vllm.Engine, vllm.Install, error) {
 	return vllm.New(install, vllm.Options{}), install, err
 }
 
-// Places chooses the devices of every replica of every model.
-func Places(cfg configs.Config, models []Model, inv gpu.Inventory) ([][]Place, error) {
+// Faulty are the UUIDs of GPUs that would be set aside as soon as something
+// runs there, or are so already.
+func Faulty(cfg configs.Config, inv gpu.Inventory) []string {
+	boot, err := proc.BootID()
+	if err != nil {
+		boot = "" // what was set aside in a boot of unknown name counts
+	}
+	aside, _ := supervisor.ReadAsides(paths.StateDir(cfg.Name), boot) // damaged: the daemon says so
+	uuids := slices.Collect(maps.Keys(aside))
+	for _, d := range inv.Devices {
+		if _, faulty := d.Fault(); faulty {
+			uuids = append(uuids, d.UUID)
+		}
+	}
+	return uuids
+}
+
+// Places chooses the devices of every replica of every model; those to avoid
+// are taken last, unless the user names them. Without a number of replicas
+// every GPU gets one, also a faulty one: it is parked there with the cause, and
+// `warden retry` takes the GPU back into use.
+func Places(cfg configs.Config, models []Model, inv gpu.Inventory, avoid []string) ([][]Place, error) {
 	places := make([][]Place, len(models))
 	if cfg.Engine.Device == configs.DeviceCPU {
 		return planCores(models)
@@ -144,6 +170,9 @@ func Places(cfg configs.Config, models []Model, inv gpu.Inventory) ([][]Place, e
 		request := groups.Request{DP: m.DP, TP: m.TP, GPUs: m.GPUs}
 		if len(m.GPUs) == 0 && len(models) > 1 {
 			request.GPUs = free
+		}
+		if len(m.GPUs) == 0 && m.DP > 0 {
+			request.Avoid = avoid
 		}
 		chosen, err := groups.Plan(inv, request)
 		if err != nil {
