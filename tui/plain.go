@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lm-warden/warden/supervisor/control"
+	"github.com/lm-warden/warden/supervisor/control/advice"
 )
 
 // plainEvery is how often one replica may tell a new phase: a log file is no progress bar.
@@ -46,6 +47,7 @@ func (p *plainWriter) write(ctx context.Context, s control.Status, now time.Time
 	if !p.on {
 		p.on = true
 		p.log.InfoContext(ctx, "warden starting", "version", s.Version, "listen", s.Listen, "replicas", len(s.Replicas), "simulated", s.Simulated)
+		p.tuning(ctx, s)
 	}
 	for _, r := range s.Replicas {
 		r = p.seen.see(r)
@@ -61,6 +63,17 @@ func (p *plainWriter) write(ctx context.Context, s control.Status, now time.Time
 		p.told[r.ID] = is
 		level, msg := plainMessage(r.State)
 		p.log.Log(ctx, level, msg, plainAttrs(r, now)...)
+	}
+}
+
+// tuning tells before any load how much conversation will fit, and what was chosen for it.
+func (p *plainWriter) tuning(ctx context.Context, s control.Status) {
+	for _, m := range s.Models {
+		for _, text := range append([]string{advice.Capacity(m, s.Replicas), advice.Tier(m)}, advice.Chosen(m)...) {
+			if text != "" {
+				p.log.InfoContext(ctx, "engine setting", "model", m.Alias, "reason", text)
+			}
+		}
 	}
 }
 

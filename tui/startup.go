@@ -2,12 +2,12 @@ package tui
 
 import (
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/lm-warden/warden/supervisor/control"
+	"github.com/lm-warden/warden/supervisor/control/advice"
 	"github.com/lm-warden/warden/tui/cell"
 	"github.com/lm-warden/warden/tui/screen"
 )
@@ -206,25 +206,20 @@ func readyLines(s control.Status, stop string, t Theme) []string {
 	return append(out, " export ANTHROPIC_BASE_URL="+s.Listen, " live view: `warden top`, stop: "+stop)
 }
 
-// capacityLines say before any load how much conversation fits: a user must not find out by eviction.
+// capacityLines say before any load how much conversation fits, and what was chosen for it: a user must not find out by
+// eviction.
 func capacityLines(s control.Status) []string {
 	var out []string
 	for _, m := range s.Models {
-		smallest, all := math.MaxInt, 0
-		for _, r := range s.Replicas {
-			if r.Model == m.Alias && r.Engine != nil && r.Engine.KVCapacityTokens > 0 {
-				smallest, all = min(smallest, r.Engine.KVCapacityTokens), all+r.Engine.KVCapacityTokens
-			}
+		if text := advice.Capacity(m, s.Replicas); text != "" {
+			out = append(out, " "+m.Alias+": "+text)
 		}
-		if all == 0 {
-			continue
+		if text := advice.Tier(m); text != "" {
+			out = append(out, "   "+text)
 		}
-		line := fmt.Sprintf(" %s: KV cache ~%s tokens per replica", m.Alias, cell.Count(float64(smallest)))
-		if m.MaxModelLen > 0 {
-			line += fmt.Sprintf(" = %.1f full sessions of %s", float64(smallest)/float64(m.MaxModelLen), cell.Count(float64(m.MaxModelLen)))
+		for _, text := range advice.Chosen(m) {
+			out = append(out, "   "+text)
 		}
-		line += fmt.Sprintf(", ~%s in all", cell.Count(float64(all)))
-		out = append(out, line)
 	}
 	return out
 }

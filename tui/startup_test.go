@@ -84,6 +84,9 @@ func TestStartupPictures(t *testing.T) {
 	for i := range ready.Replicas {
 		ready.Replicas[i].Engine = &control.Engine{KVCapacityTokens: 40000}
 	}
+	ready.Models[0].TypicalSessions = 3.3
+	ready.Models[0].KVOffload = &control.KVOffload{Reason: "off: the model has sliding attention layers"}
+	ready.Models[0].Settings = []control.Setting{{Flag: "--max-num-seqs", Value: "32", By: control.ByWarden, Reason: "about 3 typical sessions fit the KV cache at once"}}
 	golden(t, "startup-ready", strings.Join(readyLines(ready, "Ctrl-C", Theme{}), "\n")+"\n")
 	ready.Simulated = true
 	golden(t, "startup-ready-simulated", strings.Join(readyLines(ready, "`warden down`", Theme{}), "\n")+"\n")

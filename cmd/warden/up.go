@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -22,6 +21,7 @@ type upFlags struct {
 	dp, tp       int
 	gpus         []int
 	maxNumSeqs   int
+	kvOffload    string
 	spill        string
 	affinity     string
 	demo         bool
@@ -44,9 +44,8 @@ func (a *app) upCommand() *cobra.Command {
 		Use:   "up [--model NAME] [-- VLLM-ARGS...]",
 		Short: "Start the replicas and serve them",
 		Long: `Finds the GPUs, starts one engine per GPU (or per group of --tp), watches each
-and serves all of them on one OpenAI- and Anthropic-compatible address. Every
-turn of a conversation goes to the replica whose prefix cache holds it.
-What follows -- goes to vLLM unchanged.`,
+and serves all on one OpenAI- and Anthropic-compatible address. Each turn goes to
+the replica whose prefix cache holds it. What follows -- goes to vLLM unchanged.`,
 		Example: `  warden up --demo
   warden up --model qwen3-4b --dp 4
   warden up --model qwen3-4b -- --max-model-len 16k`,
@@ -85,7 +84,8 @@ func (f *upFlags) register(a *app, cmd *cobra.Command) {
 	fl.String("listen", d.Listen, "`ADDRESS` where the API listens [WARDEN_LISTEN]")
 	fl.StringVar(&f.affinity, "affinity", "", "`MODE` placement: on (affinity), admission or off")
 	fl.StringVar(&f.spill, "spill-limit", "", "`N` requests in flight from which a turn is served elsewhere, or auto")
-	fl.IntVar(&f.maxNumSeqs, "max-num-seqs", 0, "`N` concurrent sequences of an engine, default "+strconv.Itoa(configs.DefaultMaxNumSeqs))
+	fl.IntVar(&f.maxNumSeqs, "max-num-seqs", 0, "`N` concurrent sequences of an engine; 0: as many as its KV cache holds sessions")
+	fl.StringVar(&f.kvOffload, "kv-offload", "", "`SIZE` of the KV cache's tier in host memory: auto, off or GiB per replica")
 	fl.Bool("parallel-start", false, "start all replicas at once [WARDEN_ENGINE_PARALLEL_START]")
 	fl.String("api-keys-file", "", "0600 `FILE` of API keys (warden keys) [WARDEN_API_KEYS_FILE]")
 	fl.String("access-log", "", "`FILE` for one JSON line a request, never content [WARDEN_ACCESS_LOG]")
@@ -163,7 +163,7 @@ func (f *upFlags) applyModels(cfg *configs.Config) error {
 	case f.demo:
 		cfg.Models = []configs.Model{{Alias: "qwen3-4b", DP: 4}}
 	}
-	perModel := []string{"dp", "tp", "gpus", "affinity", "spill-limit", "max-num-seqs"}
+	perModel := []string{"dp", "tp", "gpus", "affinity", "spill-limit", "max-num-seqs", "kv-offload"}
 	if len(cfg.Models) > 1 {
 		for _, flag := range perModel {
 			if f.changedFlags(flag) {
@@ -203,12 +203,18 @@ func (f *upFlags) applyTo(m *configs.Model) error {
 	if f.maxNumSeqs != 0 {
 		m.MaxNumSeqs = f.maxNumSeqs
 	}
+	if f.kvOffload != "" {
+		m.KVOffload = f.kvOffload
+	}
 	m.Args = append(m.Args, f.engineArgs...)
 	if f.dp < 0 || f.tp < 0 || f.maxNumSeqs < 0 {
 		return exit.Fail(exit.Usage, errors.New("--dp, --tp and --max-num-seqs must not be negative"), "")
 	}
 	if _, err := m.Spill(); err != nil {
 		return exit.Fail(exit.Usage, fmt.Errorf("--spill-limit: %w", err), "")
+	}
+	if _, _, err := m.Offload(); err != nil {
+		return exit.Fail(exit.Usage, fmt.Errorf("--kv-offload: %w", err), "")
 	}
 	_, err := configs.ParsePolicy(m.Affinity)
 	return exit.Fail(exit.Usage, err, "`--affinity on` or `--affinity off`")

@@ -103,6 +103,7 @@ type Model struct {
 	Settings         []Setting  `json:"settings,omitempty"` // of its engines
 	KVOffload        *KVOffload `json:"kv_offload,omitempty"`
 	KVEstimateTokens int        `json:"kv_estimate_tokens,omitempty"` // KV cache of a replica, estimated before its start
+	TypicalSessions  float64    `json:"typical_sessions,omitempty"`   // that the KV cache of one replica holds: 3,500 tokens of shared prompt, 11,000 of each one's own
 	KVTokenBytes     int        `json:"kv_token_bytes,omitempty"`     // KV cache of one token, over all GPUs of a replica
 	WeightsBytes     uint64     `json:"weights_bytes,omitempty"`      // of one replica, over all its GPUs
 	FP8KV            string     `json:"fp8_kv,omitempty"`             // whether a KV cache of 8 bits suits the GPUs: good, measure (another attention kernel takes over), no; absent when not known

@@ -2,6 +2,7 @@ package advise
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +16,7 @@ import (
 var start = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
 func look(replicas ...ReplicaLook) []Look {
-	return []Look{{Alias: "m", Replicas: replicas, LargestSession: 9_000, Queued: 1}}
+	return []Look{{Alias: "m", Replicas: replicas, Queued: 1}}
 }
 
 func replica(id string, need int, c Counters) ReplicaLook {
@@ -26,16 +27,21 @@ func TestLooksBecomeMinutes(t *testing.T) {
 	r := NewRecorder(start)
 	small := replica("r1", 0, Counters{})
 	small.Sessions, small.Capacity = 0, 30_000
-	r.Add(start.Add(1*time.Second), look(replica("r0", 10_000, Counters{Queried: 5_000, Hits: 5_000}), small))
-	r.Add(start.Add(31*time.Second), look(replica("r0", 30_000, Counters{Queried: 6_000, Hits: 5_700, Preemptions: 2}), small))
-	r.Add(start.Add(61*time.Second), look(replica("r0", 20_000, Counters{Queried: 6_500, Hits: 5_900, Preemptions: 2, HostQueried: 300, HostHits: 200})))
+	add := func(second int, replicas ...ReplicaLook) {
+		l := look(replicas...)
+		l[0].Talks = []Talk{{Key: "a", Busy: true, Tokens: 9_000}, {Key: "idle", Seen: start.Add(-2 * time.Hour), Tokens: 99_000}}
+		r.Add(start.Add(time.Duration(second)*time.Second), l)
+	}
+	add(1, replica("r0", 10_000, Counters{Queried: 5_000, Hits: 5_000}), small)
+	add(31, replica("r0", 30_000, Counters{Queried: 6_000, Hits: 5_700, Preemptions: 2}), small)
+	add(61, replica("r0", 20_000, Counters{Queried: 6_500, Hits: 5_900, Preemptions: 2, HostQueried: 300, HostHits: 200}))
 	want := []control.Minute{
 		{
-			At: start, Ready: 2, Sessions: 2, PeakSessions: 2, Need: 20_000, PeakNeed: 30_000, LargestSession: 9_000, Capacity: 70_000, SmallestCapacity: 30_000,
+			At: start, Ready: 2, Sessions: 11. / 12, PeakSessions: 1, Need: 10_000 * 11. / 12, PeakNeed: 10_000, LargestSession: 9_000, Capacity: 70_000, SmallestCapacity: 30_000,
 			Held: 2, Waiting: 4, PeakQueued: 1, QueriedTokens: 1_000, HitTokens: 700, Preemptions: 2,
 		},
 		{
-			At: start.Add(time.Minute), Ready: 1, Sessions: 2, PeakSessions: 2, Need: 20_000, PeakNeed: 20_000, LargestSession: 9_000, Capacity: 40_000, SmallestCapacity: 40_000,
+			At: start.Add(time.Minute), Ready: 1, Sessions: 1, PeakSessions: 1, Need: 10_000, PeakNeed: 10_000, LargestSession: 9_000, Capacity: 40_000, SmallestCapacity: 40_000,
 			Held: 1, Waiting: 2, PeakQueued: 1, QueriedTokens: 500, HitTokens: 200, HostQueriedTokens: 300, HostHitTokens: 200,
 		},
 	}
@@ -45,6 +51,34 @@ func TestLooksBecomeMinutes(t *testing.T) {
 	}
 	if !h.Started.Equal(start) || h.Models[0].Alias != "m" {
 		t.Errorf("%+v", h)
+	}
+}
+
+// A conversation is in use from its first turn to its last, pauses included, and
+// not a moment longer: those that ended do not fill the cache in hindsight.
+func TestConversationsInUse(t *testing.T) {
+	r := NewRecorder(start)
+	at := func(second int) time.Time { return start.Add(time.Duration(second) * time.Second) }
+	for second := 0; second < 120; second += 5 {
+		var talks []Talk
+		for i := range 8 { // one every 15 s, each with a turn at its begin and one 30 s later
+			begin := 15 * i
+			switch {
+			case second < begin:
+			case second < begin+5 || second >= begin+30 && second < begin+35:
+				talks = append(talks, Talk{Key: string(rune('a' + i)), Busy: true})
+			case second < begin+30:
+				talks = append(talks, Talk{Key: string(rune('a' + i)), Seen: at(begin)})
+			default:
+				talks = append(talks, Talk{Key: string(rune('a' + i)), Seen: at(begin + 30)})
+			}
+		}
+		r.Add(at(second), []Look{{Alias: "m", Talks: talks}})
+	}
+	m := r.History(at(120)).Models[0].Minutes
+	// From 30 s on two overlap, at the moment where one ends and another begins three.
+	if m[0].PeakSessions != 3 || m[0].Sessions < 1.5 || m[0].Sessions > 2.5 || m[1].PeakSessions != 3 {
+		t.Errorf("%d at most, %.1f on average, then %d", m[0].PeakSessions, m[0].Sessions, m[1].PeakSessions)
 	}
 }
 
@@ -71,11 +105,16 @@ func TestCountersOverARestart(t *testing.T) {
 func TestAnHourIsKept(t *testing.T) {
 	r := NewRecorder(start)
 	for minute := range 200 {
-		r.Add(start.Add(time.Duration(minute)*time.Minute), look(replica("r0", minute, Counters{})))
+		l := look(replica("r0", 0, Counters{}))
+		l[0].Talks = []Talk{{Key: fmt.Sprint(minute), Busy: true, Tokens: minute}}
+		r.Add(start.Add(time.Duration(minute)*time.Minute), l)
 	}
 	minutes := r.History(start.Add(199*time.Minute + 5*time.Second)).Models[0].Minutes
-	if len(minutes) != kept || minutes[0].PeakNeed != 139 || minutes[len(minutes)-1].PeakNeed != 199 {
+	if len(minutes) != kept || minutes[0].LargestSession != 139 || minutes[len(minutes)-1].LargestSession != 199 {
 		t.Errorf("%d minutes, from %+v", len(minutes), minutes[0])
+	}
+	if n := len(r.models[0].spans); n > kept+1 {
+		t.Errorf("%d conversations are remembered", n)
 	}
 	// After a pause (a suspended machine) old minutes are no longer the last hour's.
 	if left := r.History(start.Add(300 * time.Minute)).Models[0].Minutes; len(left) != 0 {

@@ -5,6 +5,7 @@
 package advise
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -23,10 +24,10 @@ const (
 
 // Look is what one model looks like at one moment.
 type Look struct {
-	Alias          string
-	Replicas       []ReplicaLook
-	LargestSession int // tokens
-	Queued         int // turns that warden holds back
+	Alias    string
+	Replicas []ReplicaLook
+	Talks    []Talk // the latest seen are enough
+	Queued   int    // turns that warden holds back
 }
 
 // ReplicaLook is one replica. The counters are the engine's own, since its start.
@@ -34,8 +35,8 @@ type ReplicaLook struct {
 	ID         string
 	Generation uint64
 	Ready      bool
-	Sessions   int // conversations in use whose home it is
-	Need       int // KV tokens that they need
+	Sessions   int // conversations seen lately whose home it is
+	Need       int // KV tokens of these, a shared prompt not counted
 	Capacity   int // KV tokens
 	Held       int // turns
 	Waiting    int // turns in the engine's queue
@@ -44,6 +45,14 @@ type ReplicaLook struct {
 
 // Counters only grow while an engine lives.
 type Counters struct{ Queried, Hits, HostQueried, HostHits, Preemptions uint64 }
+
+// Talk is one conversation.
+type Talk struct {
+	Key    string
+	Seen   time.Time // its latest turn
+	Busy   bool      // a turn is waiting or under way
+	Tokens int
+}
 
 // Recorder turns looks into minutes. Its methods may be called from several
 // goroutines.
@@ -57,15 +66,25 @@ type Recorder struct {
 // record is one model's minutes; the last one is under way.
 type record struct {
 	alias   string
-	minutes []control.Minute
-	looks   int                // of the last minute
+	minutes []minute
 	last    map[string]reading // by replica
+	// spans say from when to when a conversation was in use. That of now is known
+	// only later: whether one comes back shows when it does.
+	spans map[string]span
+}
+
+type minute struct {
+	control.Minute
+	looks          int
+	sessions, need int // sums over looks of what placement counts
 }
 
 type reading struct {
 	generation uint64
 	counters   Counters
 }
+
+type span struct{ from, to time.Time }
 
 // NewRecorder begins to record now.
 func NewRecorder(now time.Time) *Recorder { return &Recorder{started: now} }
@@ -78,7 +97,7 @@ func (r *Recorder) Add(now time.Time, looks []Look) {
 		i := slices.IndexFunc(r.models, func(m *record) bool { return m.alias == l.Alias })
 		if i < 0 {
 			i = len(r.models)
-			r.models = append(r.models, &record{alias: l.Alias, last: map[string]reading{}})
+			r.models = append(r.models, &record{alias: l.Alias, last: map[string]reading{}, spans: map[string]span{}})
 		}
 		r.models[i].add(now, l)
 	}
@@ -90,37 +109,101 @@ func (r *Recorder) History(now time.Time) control.History {
 	defer r.mu.Unlock()
 	h := control.History{Now: now, Started: r.started, Models: []control.ModelHistory{}}
 	for _, m := range r.models {
-		mine := control.ModelHistory{Alias: m.alias, Minutes: []control.Minute{}}
-		for _, minute := range m.minutes {
-			if now.Sub(minute.At) <= time.Hour+time.Minute {
-				mine.Minutes = append(mine.Minutes, minute)
-			}
-		}
-		h.Models = append(h.Models, mine)
+		h.Models = append(h.Models, control.ModelHistory{Alias: m.alias, Minutes: m.lastHour(now)})
 	}
 	return h
+}
+
+// longest is how far back a minute may begin.
+const longest = time.Hour + time.Minute
+
+func (m *record) lastHour(now time.Time) []control.Minute {
+	inUse := newCrowd(m.spans)
+	out := []control.Minute{}
+	for _, minute := range m.minutes {
+		if now.Sub(minute.At) > longest {
+			continue
+		}
+		each := 0.0 // KV tokens of one conversation
+		if minute.sessions > 0 {
+			each = float64(minute.need) / float64(minute.sessions)
+		}
+		n, sum := 0, 0
+		for at := minute.At; at.Before(minute.At.Add(time.Minute)) && !at.After(now); at = at.Add(Every) {
+			c := inUse.at(at)
+			n, sum = n+1, sum+c
+			minute.PeakSessions = max(minute.PeakSessions, c)
+		}
+		if n > 0 {
+			minute.Sessions = float64(sum) / float64(n)
+		}
+		minute.Need, minute.PeakNeed = minute.Sessions*each, int(float64(minute.PeakSessions)*each)
+		out = append(out, minute.Minute)
+	}
+	return out
+}
+
+// crowd answers how many spans hold a moment.
+type crowd struct{ from, to []time.Time }
+
+func newCrowd(spans map[string]span) crowd {
+	var c crowd
+	for _, s := range spans {
+		c.from, c.to = append(c.from, s.from), append(c.to, s.to)
+	}
+	slices.SortFunc(c.from, time.Time.Compare)
+	slices.SortFunc(c.to, time.Time.Compare)
+	return c
+}
+
+func (c crowd) at(t time.Time) int {
+	begun, _ := slices.BinarySearchFunc(c.from, t.Add(1), time.Time.Compare)
+	ended, _ := slices.BinarySearchFunc(c.to, t, time.Time.Compare)
+	return begun - ended
 }
 
 func (m *record) add(now time.Time, l Look) {
 	begin := now.Truncate(time.Minute)
 	if n := len(m.minutes); n == 0 || m.minutes[n-1].At.Before(begin) {
-		m.minutes, m.looks = append(m.minutes, control.Minute{At: begin}), 0
+		m.minutes = append(m.minutes, minute{Minute: control.Minute{At: begin}})
 		if len(m.minutes) > kept {
 			m.minutes = slices.Delete(m.minutes, 0, len(m.minutes)-kept)
 		}
+		maps.DeleteFunc(m.spans, func(_ string, s span) bool { return now.Sub(s.to) > longest })
 	}
-	m.looks++
-	fold(&m.minutes[len(m.minutes)-1], l, m.looks)
+	for _, t := range l.Talks {
+		m.see(now, t)
+	}
+	m.minutes[len(m.minutes)-1].fold(l)
 	for _, r := range l.Replicas {
 		m.count(r)
 	}
 }
 
-// fold adds the n-th look of a minute.
-func fold(m *control.Minute, l Look, n int) {
-	ready, sessions, need, held, waiting, capacity, smallest := 0, 0, 0, 0, 0, 0, 0
+// see makes a conversation's span longer.
+func (m *record) see(now time.Time, t Talk) {
+	seen := t.Seen
+	if t.Busy || seen.After(now) {
+		seen = now
+	}
+	if now.Sub(seen) > longest {
+		return
+	}
+	s, known := m.spans[t.Key]
+	if !known {
+		s.from = seen
+	}
+	s.to = seen
+	m.spans[t.Key] = s
+}
+
+// fold adds a look to its minute.
+func (m *minute) fold(l Look) {
+	m.looks++
+	ready, held, waiting, capacity, smallest := 0, 0, 0, 0, 0
 	for _, r := range l.Replicas {
-		sessions, need, held, waiting = sessions+r.Sessions, need+r.Need, held+r.Held, waiting+r.Waiting
+		m.sessions, m.need = m.sessions+r.Sessions, m.need+r.Need
+		held, waiting = held+r.Held, waiting+r.Waiting
 		if !r.Ready {
 			continue
 		}
@@ -130,10 +213,13 @@ func fold(m *control.Minute, l Look, n int) {
 			smallest = r.Capacity
 		}
 	}
-	m.Sessions, m.Need = mean(m.Sessions, sessions, n), mean(m.Need, need, n)
-	m.Held, m.Waiting = mean(m.Held, held, n), mean(m.Waiting, waiting, n)
-	m.Ready, m.PeakSessions, m.PeakNeed = max(m.Ready, ready), max(m.PeakSessions, sessions), max(m.PeakNeed, need)
-	m.LargestSession, m.PeakQueued = max(m.LargestSession, l.LargestSession), max(m.PeakQueued, l.Queued)
+	for _, t := range l.Talks {
+		if t.Busy { // the others' may have been long before
+			m.LargestSession = max(m.LargestSession, t.Tokens)
+		}
+	}
+	m.Held, m.Waiting = mean(m.Held, held, m.looks), mean(m.Waiting, waiting, m.looks)
+	m.Ready, m.PeakQueued = max(m.Ready, ready), max(m.PeakQueued, l.Queued)
 	if capacity > m.Capacity {
 		m.Capacity, m.SmallestCapacity = capacity, smallest
 	}

@@ -10,6 +10,10 @@ import (
 	"github.com/lm-warden/warden/supervisor/control"
 )
 
+// maxRememberedSessions bounds a look: the latest seen of a model. More are not
+// seen within the few seconds between two looks.
+const maxRememberedSessions = 1000
+
 // remember looks at all models until ctx ends; `warden advise` asks for what it
 // has seen.
 func (d *Daemon) remember(ctx context.Context) {
@@ -20,7 +24,7 @@ func (d *Daemon) remember(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case now := <-tick.C:
-			d.recorder.Add(now, looks(d.router.Snapshot(maxListedSessions), d.sup.Snapshot()))
+			d.recorder.Add(now, looks(d.router.Snapshot(maxRememberedSessions), d.sup.Snapshot()))
 		}
 	}
 }
@@ -34,7 +38,7 @@ func looks(routed router.Snapshot, replicas []supervisor.Replica) []advise.Look 
 	for _, m := range routed.Models {
 		look := advise.Look{Alias: m.Alias, Queued: len(m.Queue)}
 		for _, s := range m.Sessions {
-			look.LargestSession = max(look.LargestSession, s.Tokens)
+			look.Talks = append(look.Talks, advise.Talk{Key: s.Key, Seen: s.LastSeen, Busy: s.State != "idle", Tokens: s.Tokens})
 		}
 		for _, r := range replicas {
 			if r.Model == m.Alias {

@@ -96,6 +96,7 @@ func modelStatus(m plan.Model, routed router.ModelSnapshot, replicas []superviso
 			out.MaxModelLen = r.MaxModelLen
 		}
 	}
+	out.TypicalSessions = typicalSessions(m, replicas)
 	return out
 }
 

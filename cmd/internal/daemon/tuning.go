@@ -76,3 +76,18 @@ func (d *Daemon) tellTuning() {
 		}
 	}
 }
+
+// typicalSessions are those that the smallest replica of a model holds, as far
+// as its size is known or expected.
+func typicalSessions(m plan.Model, replicas []supervisor.Replica) float64 {
+	smallest := 0
+	for _, r := range replicas {
+		if tokens := r.Stats.KVCapacityTokens; r.Model == m.Alias && tokens > 0 && (smallest == 0 || tokens < smallest) {
+			smallest = tokens
+		}
+	}
+	if smallest == 0 {
+		smallest = m.Tuned.KVTokens
+	}
+	return tune.TypicalSessions(smallest)
+}

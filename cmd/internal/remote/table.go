@@ -41,7 +41,11 @@ func WriteStatus(w io.Writer, s control.Status, wide bool) error {
 		}
 		fmt.Fprintln(tw, strings.Join(append(row, note(r, s.Now)), "\t"))
 	}
-	return tw.Flush()
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	writeMemory(w, s, wide)
+	return nil
 }
 
 type engineCells struct{ running, waiting, kv, hit, ttft50, ttft95 string }

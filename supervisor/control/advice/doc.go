@@ -5,5 +5,5 @@
 //
 // Reader's path: load.go (an hour of minutes as one Load), advise.go (what it
 // means: Verdict), remedies.go (each remedy with its figures, or why it is none
-// here).
+// here). capacity.go says before any load what fits, and what was chosen.
 package advice
