@@ -18,6 +18,7 @@ import (
 	"github.com/lm-warden/warden/cmd/internal/conns"
 	"github.com/lm-warden/warden/cmd/internal/exit"
 	"github.com/lm-warden/warden/cmd/internal/front"
+	"github.com/lm-warden/warden/cmd/internal/gpuwatch"
 	"github.com/lm-warden/warden/cmd/internal/metrics"
 	"github.com/lm-warden/warden/cmd/internal/paths"
 	"github.com/lm-warden/warden/cmd/internal/plan"
@@ -54,7 +55,7 @@ type Daemon struct {
 	models  []plan.Model
 
 	bus       *events.Bus
-	gpus      *gpuWatch
+	gpus      *gpuwatch.Watch
 	sup       *supervisor.Supervisor
 	router    *router.Router
 	control   *control.Server
@@ -135,10 +136,10 @@ func (d *Daemon) prepare(runtime string, passed net.Listener) (err error) {
 	if d.front, err = d.newFront(); err != nil {
 		return err
 	}
-	if d.gpus, err = watchGPUs(ctx, d.cfg, d.bus, d.log); err != nil {
+	if d.gpus, err = gpuwatch.New(ctx, d.cfg, d.bus, d.log); err != nil {
 		return err
 	}
-	if d.models, err = plan.Models(d.cfg, d.gpus.inventory, runtime); err != nil {
+	if d.models, err = plan.Models(d.cfg, d.gpus.Inventory(), runtime); err != nil {
 		return err
 	}
 	d.router, err = d.newRouter()
@@ -151,8 +152,8 @@ func (d *Daemon) assemble(runtime string) (err error) {
 	if d.sup, err = d.newSupervisor(runtime); err != nil {
 		return err
 	}
-	d.gpus.simulateLoad(d.sup.Snapshot)
-	d.gpus.connect(d.sup, d.bus)
+	d.gpus.SimulateLoad(d.sup.Snapshot)
+	d.gpus.Connect(d.sup, d.bus)
 	return nil
 }
 
@@ -169,7 +170,7 @@ func (d *Daemon) release() error {
 		err = d.api.Close()
 	}
 	if d.gpus != nil {
-		err = errors.Join(err, d.gpus.close())
+		err = errors.Join(err, d.gpus.Close())
 	}
 	return err
 }
@@ -214,7 +215,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		return notClosed(d.front.Serve(server, crowd))
 	})
 	group.Go(func() error { return d.control.Serve(context.Background()) })
-	group.Go(func() error { d.gpus.run(alive, d.bus); return nil })
+	group.Go(func() error { d.gpus.Run(alive, d.bus); return nil })
 	group.Go(func() error { d.playDemo(d.untilStop(alive)); return nil })
 	group.Go(func() error {
 		select {
@@ -355,7 +356,7 @@ func (d *Daemon) shutDown(server *http.Server, cancel context.CancelFunc) {
 	<-d.reaped
 	cancel()
 	d.router.Close()
-	if err := d.gpus.close(); err != nil {
+	if err := d.gpus.Close(); err != nil {
 		d.log.Warn("the GPU reader did not end well", "err", err)
 	}
 	d.control.Close() // last: watchers see the stop to its end

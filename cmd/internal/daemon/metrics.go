@@ -13,20 +13,20 @@ func (d *Daemon) newMetrics() *metrics.Exporter {
 		Version: d.opts.Version, Revision: d.opts.Revision, Log: d.log,
 		Replicas:      func() []supervisor.Replica { return d.sup.Snapshot() },
 		GPUs:          d.measuredGPUs,
-		StartsHeld:    func() bool { return d.gpus.held() != nil },
+		StartsHeld:    func() bool { return d.gpus.Held() != nil },
 		EventsDropped: d.bus.Dropped, LinesDropped: lines, SpansDropped: spans,
 	})
 }
 
 func (d *Daemon) measuredGPUs() []metrics.GPU {
-	samples, _ := d.gpus.latest()
+	samples, _ := d.gpus.Latest()
 	replicas := d.sup.Snapshot()
 	asides := d.sup.Asides()
 	var out []metrics.GPU
-	for _, device := range d.gpus.inventory.Devices {
+	for _, device := range d.gpus.Inventory().Devices {
 		_, aside := asides[device.UUID]
 		out = append(out, metrics.GPU{Device: device, Replica: ownerOf(device, replicas), Sample: samples[device.UUID],
-			XIDs: d.gpus.faults.counted(device.UUID), Aside: aside})
+			XIDs: d.gpus.XIDs(device.UUID), Aside: aside})
 	}
 	return out
 }

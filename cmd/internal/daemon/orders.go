@@ -35,7 +35,7 @@ func (d *Daemon) Version() control.Version {
 		details["vllm_origin"] = d.models[0].Install.Origin
 	}
 	if d.gpus != nil {
-		details["driver"] = d.gpus.inventory.Driver
+		details["driver"] = d.gpus.Inventory().Driver
 	}
 	return control.Version{Version: d.opts.Version, PID: pid, StartedAt: d.started, Details: details}
 }

@@ -22,10 +22,10 @@ func (d *Daemon) Status() control.Status {
 	now := time.Now()
 	replicas := d.sup.Snapshot()
 	routed := d.router.Snapshot(maxListedSessions)
-	samples, gpuNote := d.gpus.latest()
+	samples, gpuNote := d.gpus.Latest()
 	s := control.Status{
 		Schema: control.Schema, Version: d.opts.Version, PID: pid, StartedAt: d.started, Now: now,
-		Listen: d.url(), Access: d.access(), State: d.state(replicas), GPUNote: gpuNote, Hold: d.gpus.held(), LogDir: paths.StateDir(d.cfg.Name),
+		Listen: d.url(), Access: d.access(), State: d.state(replicas), GPUNote: gpuNote, Hold: d.gpus.Held(), LogDir: paths.StateDir(d.cfg.Name),
 		Models: []control.Model{}, Replicas: []control.Replica{}, GPUs: []control.GPU{},
 	}
 	for i, m := range d.models {
@@ -36,9 +36,9 @@ func (d *Daemon) Status() control.Status {
 		s.Replicas = append(s.Replicas, d.replicaStatus(r, routed, now))
 	}
 	asides := d.sup.Asides()
-	for _, device := range d.gpus.inventory.Devices {
+	for _, device := range d.gpus.Inventory().Devices {
 		one := gpuStatus(device, samples, replicas, now)
-		one.XIDs = xidStatus(d.gpus.faults.counted(device.UUID))
+		one.XIDs = xidStatus(d.gpus.XIDs(device.UUID))
 		if a, aside := asides[device.UUID]; aside {
 			one.Aside = &control.Aside{Cause: a.Cause, Fix: a.Fix, Since: a.At}
 		}

@@ -224,7 +224,7 @@ func (d *Daemon) handOver(ctx context.Context, server *http.Server, open *conns.
 	following.Wait()
 	_ = server.Close() // what is still open was given its time
 	d.router.Close()
-	err := d.gpus.close()
+	err := d.gpus.Close()
 	_ = d.next.channel.say(wordDrained) // it may have ended
 	if d.service.Active() {
 		return err // systemd knows who is the main process now

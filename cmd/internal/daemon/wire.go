@@ -1,12 +1,12 @@
 package daemon
 
 import (
-	"log/slog"
 	"maps"
 	"path/filepath"
 	"slices"
 	"sync"
 
+	"github.com/lm-warden/warden/cmd/internal/gpuwatch"
 	"github.com/lm-warden/warden/cmd/internal/paths"
 	"github.com/lm-warden/warden/cmd/internal/plan"
 	"github.com/lm-warden/warden/cmd/internal/rates"
@@ -17,7 +17,6 @@ import (
 	"github.com/lm-warden/warden/router/placement"
 	"github.com/lm-warden/warden/supervisor"
 	"github.com/lm-warden/warden/supervisor/events"
-	"github.com/lm-warden/warden/supervisor/shim/proc"
 )
 
 // This file connects the parts, which do not know each other: what the
@@ -88,7 +87,7 @@ func (d *Daemon) newSupervisor(runtime string) (*supervisor.Supervisor, error) {
 		}),
 		Bus: d.bus, Log: d.log, StateDir: paths.StateDir(d.cfg.Name),
 		Work:    d.work,
-		GPUFree: d.gpus.free, Hold: d.gpus.mayStart, Pin: d.gpus.pin, BootID: bootID(d.log),
+		GPUFree: d.gpus.Free, Hold: d.gpus.MayStart, Pin: d.gpus.Pin, BootID: gpuwatch.BootID(d.log),
 		Changed: d.facts.changed, Scraped: d.metrics.Keep, ParallelStart: d.cfg.Engine.ParallelStart,
 		Timing: supervisor.Timing{StartSilence: d.cfg.Engine.StartTimeout},
 	})
@@ -101,15 +100,6 @@ func (d *Daemon) lockDir(runtime string) string {
 		return filepath.Join(runtime, ".locks")
 	}
 	return paths.LockDir()
-}
-
-// bootID is "" where the kernel does not tell it.
-func bootID(log *slog.Logger) string {
-	id, err := proc.BootID()
-	if err != nil {
-		log.Warn("GPUs set aside stay so after a reboot", "err", err)
-	}
-	return id
 }
 
 // warnOfEngines tells what a person should know of the vLLM that was found.

@@ -1,4 +1,4 @@
-package daemon
+package gpuwatch
 
 import (
 	"cmp"
@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/lm-warden/warden/gpu"
 	"github.com/lm-warden/warden/supervisor"
 	"github.com/lm-warden/warden/supervisor/shim"
+	"github.com/lm-warden/warden/supervisor/shim/proc"
 )
 
 // A warden that starts anew while the driver refuses everything, or has lost a
@@ -90,8 +92,8 @@ func withSeen(found gpu.Inventory, err error, seen gpu.Inventory, left []shim.St
 	return found, nil
 }
 
-// pin answers supervisor.Options.Pin: a replica's GPUs as CUDA numbers them now.
-func (w *gpuWatch) pin(ctx context.Context, s supervisor.Spec) (supervisor.Spec, error) {
+// Pin answers supervisor.Options.Pin: a replica's GPUs as CUDA numbers them now.
+func (w *Watch) Pin(ctx context.Context, s supervisor.Spec) (supervisor.Spec, error) {
 	if w.source == nil || w.fake != nil || len(s.GPUUUIDs) == 0 {
 		return s, nil
 	}
@@ -124,4 +126,13 @@ func repinned(s supervisor.Spec, before, now gpu.Inventory) (supervisor.Spec, er
 		}
 	}
 	return s, nil
+}
+
+// BootID tells this boot of the machine from others, "" where the kernel does not tell it.
+func BootID(log *slog.Logger) string {
+	id, err := proc.BootID()
+	if err != nil {
+		log.Warn("GPUs set aside stay so after a reboot", "err", err)
+	}
+	return id
 }

@@ -1,4 +1,8 @@
-package daemon
+// Package gpuwatch keeps an eye on the GPUs of a running warden: watch.go looks
+// once a second, faults.go turns what the driver reports into GPUs that are set
+// aside, hold.go keeps starts back while the driver would refuse them, seen.go
+// remembers the machine for a warden that starts when it cannot be seen whole.
+package gpuwatch
 
 import (
 	"context"
@@ -21,15 +25,15 @@ import (
 	"github.com/lm-warden/warden/supervisor/events"
 )
 
-// gpuWatch looks at the GPUs once a second. Its loss never touches the data
+// Watch looks at the GPUs once a second. Its loss never touches the data
 // path: what it knew grows old and is shown as such.
-type gpuWatch struct {
+type Watch struct {
 	source    gpu.Source // nil on machines that serve on CPUs
 	fake      *gpu.Fake  // the source when it is simulated
 	inventory gpu.Inventory
 	events    <-chan gpu.XID // nil = the source has none
 	hold      *startHold     // nil = starts need no driver
-	faults    *gpuFaults     // set before run
+	faults    *faults        // set before run
 	log       *slog.Logger
 
 	mu      sync.Mutex
@@ -37,9 +41,9 @@ type gpuWatch struct {
 	note    string                // why samples are missing
 }
 
-// watchGPUs detects the GPUs that this configuration needs.
-func watchGPUs(ctx context.Context, cfg configs.Config, bus *events.Bus, log *slog.Logger) (*gpuWatch, error) {
-	w := &gpuWatch{log: log, samples: map[string]gpu.Sample{}}
+// New detects the GPUs that this configuration needs.
+func New(ctx context.Context, cfg configs.Config, bus *events.Bus, log *slog.Logger) (*Watch, error) {
+	w := &Watch{log: log, samples: map[string]gpu.Sample{}}
 	switch cfg.Engine.Device {
 	case configs.DeviceCPU:
 		w.note = "engines run on the CPU"
@@ -68,8 +72,8 @@ func watchGPUs(ctx context.Context, cfg configs.Config, bus *events.Bus, log *sl
 
 // recall completes a look by what the warden before saw, and notes a good one
 // for the next.
-func (w *gpuWatch) recall(inv gpu.Inventory, err error, name string) (gpu.Inventory, error) {
-	dir, boot := paths.StateDir(name), bootID(w.log)
+func (w *Watch) recall(inv gpu.Inventory, err error, name string) (gpu.Inventory, error) {
+	dir, boot := paths.StateDir(name), BootID(w.log)
 	aside, asideErr := supervisor.ReadAsides(dir, boot)
 	if asideErr != nil {
 		w.log.Warn("GPUs that were set aside are not known", "err", asideErr)
@@ -93,13 +97,13 @@ func (w *gpuWatch) recall(inv gpu.Inventory, err error, name string) (gpu.Invent
 // healthy driver takes a tenth of a second.
 const probeBudget = 10 * time.Second
 
-// connect says who sets GPUs aside. What is broken already is set aside now.
-func (w *gpuWatch) connect(sup *supervisor.Supervisor, bus *events.Bus) {
-	w.faults = &gpuFaults{devices: w.inventory.Devices, setAside: sup.SetAside, publish: bus.Publish, log: w.log}
+// Connect says who sets GPUs aside. What is broken already is set aside now.
+func (w *Watch) Connect(sup *supervisor.Supervisor, bus *events.Bus) {
+	w.faults = &faults{devices: w.inventory.Devices, setAside: sup.SetAside, publish: bus.Publish, log: w.log}
 	w.faults.onDevices(time.Now())
 }
 
-func (w *gpuWatch) tellHold(bus *events.Bus, began bool, h control.Hold) {
+func (w *Watch) tellHold(bus *events.Bus, began bool, h control.Hold) {
 	if began {
 		w.log.Error("no engine can start, those that run go on", "reason", h.Cause)
 		bus.Publish(events.Event{Kind: events.KindGPU, Text: "starts are held: " + h.Cause + ": " + h.Fix,
@@ -111,16 +115,16 @@ func (w *gpuWatch) tellHold(bus *events.Bus, began bool, h control.Hold) {
 	bus.Publish(events.Event{Kind: events.KindGPU, Text: fmt.Sprintf("engines can start again, after %s", held)})
 }
 
-// held says why no engine can start, nil when one can.
-func (w *gpuWatch) held() *control.Hold {
+// Held says why no engine can start, nil when one can.
+func (w *Watch) Held() *control.Hold {
 	if w.hold == nil {
 		return nil
 	}
 	return w.hold.latest()
 }
 
-// mayStart answers supervisor.Options.Hold.
-func (w *gpuWatch) mayStart(ctx context.Context, uuids []string) (why string) {
+// MayStart answers supervisor.Options.Hold.
+func (w *Watch) MayStart(ctx context.Context, uuids []string) (why string) {
 	if w.hold == nil {
 		return ""
 	}
@@ -144,9 +148,9 @@ func simulatedGPUs(cfg configs.Config) int {
 	return total
 }
 
-// simulateLoad lets the simulated GPUs do what their replicas do: hold most of
+// SimulateLoad lets the simulated GPUs do what their replicas do: hold most of
 // their memory while an engine runs, compute while it has requests.
-func (w *gpuWatch) simulateLoad(replicas func() []supervisor.Replica) {
+func (w *Watch) SimulateLoad(replicas func() []supervisor.Replica) {
 	if w.fake == nil {
 		return
 	}
@@ -163,8 +167,8 @@ func (w *gpuWatch) simulateLoad(replicas func() []supervisor.Replica) {
 // simulatedMemory is 0.92 of 16 GiB, vLLM's default share.
 const simulatedMemory = 15_800_000_000
 
-// run samples until ctx ends.
-func (w *gpuWatch) run(ctx context.Context, bus *events.Bus) {
+// Run samples until ctx ends.
+func (w *Watch) Run(ctx context.Context, bus *events.Bus) {
 	if w.source == nil {
 		return
 	}
@@ -192,7 +196,7 @@ func (w *gpuWatch) run(ctx context.Context, bus *events.Bus) {
 	}
 }
 
-func (w *gpuWatch) sample(ctx context.Context, bus *events.Bus) {
+func (w *Watch) sample(ctx context.Context, bus *events.Bus) {
 	samples, err := w.source.Sample(ctx)
 	if ctx.Err() != nil {
 		return
@@ -208,7 +212,7 @@ func (w *gpuWatch) sample(ctx context.Context, bus *events.Bus) {
 }
 
 // keep remembers a look, and tells when looks begin or cease to fail.
-func (w *gpuWatch) keep(samples []gpu.Sample, err error, bus *events.Bus) {
+func (w *Watch) keep(samples []gpu.Sample, err error, bus *events.Bus) {
 	note := ""
 	if err != nil {
 		what, fix := gpu.Describe(err)
@@ -236,15 +240,15 @@ func (w *gpuWatch) keep(samples []gpu.Sample, err error, bus *events.Bus) {
 	}
 }
 
-// latest returns the last sample of each GPU, and why they are missing or old.
-func (w *gpuWatch) latest() (map[string]gpu.Sample, string) {
+// Latest returns the last sample of each GPU, and why they are missing or old.
+func (w *Watch) Latest() (map[string]gpu.Sample, string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return maps.Clone(w.samples), w.note
 }
 
-// free is the free memory of these GPUs in bytes, read now.
-func (w *gpuWatch) free(ctx context.Context, uuids []string) (free uint64, known bool) {
+// Free is the free memory of these GPUs in bytes, read now.
+func (w *Watch) Free(ctx context.Context, uuids []string) (free uint64, known bool) {
 	if w.source == nil || w.fake != nil || len(uuids) == 0 {
 		return 0, false // nothing to wait for on the CPU and in a simulation
 	}
@@ -264,9 +268,15 @@ func (w *gpuWatch) free(ctx context.Context, uuids []string) (free uint64, known
 	return free, found == len(uuids)
 }
 
-func (w *gpuWatch) close() error {
+func (w *Watch) Close() error {
 	if w.source == nil {
 		return nil
 	}
 	return w.source.Close()
 }
+
+// Inventory is what was found when the watch began.
+func (w *Watch) Inventory() gpu.Inventory { return w.inventory }
+
+// XIDs counts the driver's reports of faults of a GPU, by their code.
+func (w *Watch) XIDs(uuid string) map[int]uint64 { return w.faults.counted(uuid) }

@@ -1,4 +1,4 @@
-package daemon
+package gpuwatch
 
 import (
 	"log/slog"
@@ -13,9 +13,9 @@ import (
 	"github.com/lm-warden/warden/supervisor/events"
 )
 
-// gpuFaults turns what the driver reports into GPUs that are set aside, events
+// faults turns what the driver reports into GPUs that are set aside, events
 // and counts. Which fault does what is package gpu's to say.
-type gpuFaults struct {
+type faults struct {
 	devices  []gpu.Device
 	setAside func(uuid string, a supervisor.Aside) (news bool)
 	publish  func(events.Event)
@@ -36,7 +36,7 @@ type xidKey struct {
 const xidQuiet = time.Minute
 
 // onXID takes one report of the driver.
-func (f *gpuFaults) onXID(x gpu.XID) {
+func (f *faults) onXID(x gpu.XID) {
 	fault, faulty := x.Fault()
 	if faulty && f.aside(x.UUID, fault, x.At) {
 		f.count(x) // told with the setting aside
@@ -62,7 +62,7 @@ func (f *gpuFaults) onXID(x gpu.XID) {
 }
 
 // count returns whether the fault was told a short while ago.
-func (f *gpuFaults) count(x gpu.XID) (quiet bool) {
+func (f *faults) count(x gpu.XID) (quiet bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.xids == nil {
@@ -81,14 +81,14 @@ func (f *gpuFaults) count(x gpu.XID) (quiet bool) {
 }
 
 // counted returns the XIDs of a GPU so far, by code.
-func (f *gpuFaults) counted(uuid string) map[int]uint64 {
+func (f *faults) counted(uuid string) map[int]uint64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return maps.Clone(f.xids[uuid])
 }
 
 // onSamples sets aside what the driver says is lost, or must be reset.
-func (f *gpuFaults) onSamples(samples []gpu.Sample) {
+func (f *faults) onSamples(samples []gpu.Sample) {
 	for _, s := range samples {
 		if fault, faulty := s.Fault(); faulty {
 			f.aside(s.UUID, fault, s.At)
@@ -97,7 +97,7 @@ func (f *gpuFaults) onSamples(samples []gpu.Sample) {
 }
 
 // onDevices does the same for what was found before anything started.
-func (f *gpuFaults) onDevices(now time.Time) {
+func (f *faults) onDevices(now time.Time) {
 	for _, d := range f.devices {
 		if fault, faulty := d.Fault(); faulty {
 			f.aside(d.UUID, fault, now)
@@ -105,7 +105,7 @@ func (f *gpuFaults) onDevices(now time.Time) {
 	}
 }
 
-func (f *gpuFaults) aside(uuid string, fault gpu.Fault, at time.Time) (news bool) {
+func (f *faults) aside(uuid string, fault gpu.Fault, at time.Time) (news bool) {
 	if !f.setAside(uuid, supervisor.Aside{Cause: fault.What, Fix: fault.Fix, At: at, Gone: fault.Gone}) {
 		return false
 	}
@@ -116,7 +116,7 @@ func (f *gpuFaults) aside(uuid string, fault gpu.Fault, at time.Time) (news bool
 }
 
 // name is what people call a GPU: "GPU 1 (RTX A4000)".
-func (f *gpuFaults) name(uuid string) string {
+func (f *faults) name(uuid string) string {
 	for _, d := range f.devices {
 		if d.UUID == uuid {
 			return d.String()

@@ -1,4 +1,4 @@
-package daemon
+package gpuwatch
 
 import (
 	"context"
@@ -19,16 +19,16 @@ import (
 	"github.com/lm-warden/warden/supervisor/events"
 )
 
-// faultBench is a gpuFaults whose effects are kept.
+// faultBench is a faults whose effects are kept.
 type faultBench struct {
-	gpuFaults
+	faults
 	aside map[string]supervisor.Aside
 	told  []string
 }
 
 func newFaultBench() *faultBench {
 	b := &faultBench{aside: map[string]supervisor.Aside{}}
-	b.gpuFaults = gpuFaults{
+	b.faults = faults{
 		devices: []gpu.Device{{Index: 0, UUID: "GPU-a", Name: "NVIDIA L4"}, {Index: 1, UUID: "GPU-b", Name: "NVIDIA L4"}},
 		setAside: func(uuid string, a supervisor.Aside) bool {
 			_, known := b.aside[uuid]
