@@ -50,7 +50,7 @@ func (x *exchange) outgoing(p place) *link.Request {
 		Method: x.req.Method,
 		Target: target.RequestURI(),
 		Header: gate.Forwarded(x.req.Header),
-		Body:   x.body,
+		Body:   x.parts,
 	}
 	req.Header.Set("X-Request-Id", x.requestID)
 	x.tellTrace(req.Header)

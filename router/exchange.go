@@ -30,7 +30,7 @@ type exchange struct {
 	counted   *keys.Key // in flight for this one
 
 	payload *payload.Payload
-	body    []byte // what an engine gets: the payload, or an edited copy
+	parts   [][]byte // what an engine gets: pieces of the payload, and edits between them
 	scan    *identity.Body
 	who     identity.Identity
 	edit    identity.Edit // what warden changed in the body
@@ -83,8 +83,8 @@ func (r *Router) serveEngine(x *exchange) {
 		return
 	}
 	defer received.Release()
-	x.payload, x.body = received, received.Bytes
-	x.record.BytesIn = int64(len(x.body))
+	x.payload = received
+	x.record.BytesIn = int64(len(received.Bytes))
 
 	d, refused := x.understand()
 	if refused != nil {
@@ -99,7 +99,7 @@ func (r *Router) serveEngine(x *exchange) {
 func (x *exchange) readBody() (*payload.Payload, *refusal) {
 	patient := &payload.Patient{Reader: x.req.Body, Context: x.ctx, Control: x.control, Patience: x.router.opts.IdleTimeout}
 	defer context.AfterFunc(x.ctx, func() { _ = x.control.SetReadDeadline(time.Now()) })()
-	body, problem := payload.Read(x.req, patient, x.router.opts.MaxBody, &x.router.buffers)
+	body, problem := payload.Read(x.req, patient, x.router.opts.bodies(), &x.router.buffers)
 	if problem != nil {
 		return nil, &refusal{Error: *problem, close: true}
 	}
@@ -113,7 +113,7 @@ const maxChoices = 128
 // understand scans the body, finds the model and the conversation, and edits
 // the body where an engine needs it.
 func (x *exchange) understand() (*deployment, *refusal) {
-	x.scan = identity.Scan(x.req.URL.Path, x.body)
+	x.scan = identity.Scan(x.req.URL.Path, x.payload.Bytes)
 	if !x.scan.Valid {
 		return nil, forbid(http.StatusBadRequest, "the request body is not a JSON object")
 	}
@@ -131,7 +131,7 @@ func (x *exchange) understand() (*deployment, *refusal) {
 	if x.edit, refused = x.mend(d, &model, rename); refused != nil {
 		return nil, refused
 	}
-	x.body = x.scan.Edit(x.body, x.edit)
+	x.parts = x.scan.Edited(x.payload.Bytes, x.edit)
 	return d, nil
 }
 

@@ -25,7 +25,7 @@ func (x *exchange) mend(d *deployment, model *Model, rename bool) (identity.Edit
 	// continuous_usage_stats starts to work with include_usage: the client
 	// would get usage on every chunk.
 	edit.IncludeUsage = x.api.UsageOnDemand() && x.scan.Stream && !x.scan.IncludeUsage && !model.ExactStreams &&
-		!bytes.Contains(x.body, []byte("continuous_usage_stats"))
+		!bytes.Contains(x.payload.Bytes, []byte("continuous_usage_stats"))
 	var refused *refusal
 	edit.FoldSystemTurns, refused = x.systemTurns(d, model.SystemTurns)
 	return edit, refused
@@ -83,6 +83,6 @@ func (x *exchange) unfold(p place) (again bool) {
 	x.turn.folded = false
 	d.unlock()
 	x.edit.FoldSystemTurns = false
-	x.body = x.scan.Edit(x.payload.Bytes, x.edit)
+	x.parts = x.scan.Edited(x.payload.Bytes, x.edit)
 	return x.attempt(p)
 }

@@ -180,7 +180,7 @@ func (x *exchange) send(resp *link.Answer, piece []byte, flush bool) {
 func (x *exchange) commit(resp *link.Answer, stream bool) {
 	x.committed = true
 	x.payload.Release()
-	x.body = nil
+	x.parts = nil
 	h := x.w.Header()
 	gate.Returned(h, resp.Header)
 	if stream {

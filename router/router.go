@@ -47,6 +47,10 @@ type Options struct {
 	// MaxBody bounds a request body after decoding, in bytes. Default 34 MiB:
 	// Anthropic's own limit of 32 MB and some room.
 	MaxBody int64
+	// SpoolBody is the size beyond which a request body lies in an unlinked file
+	// in SpoolDir ("": os.TempDir()) instead of memory, in bytes. Default 16 MiB.
+	SpoolBody int64
+	SpoolDir  string
 	// IdleTimeout bounds how long a client may send nothing of its body, or
 	// read nothing of its answer. Default 30 s.
 	IdleTimeout time.Duration
@@ -78,6 +82,9 @@ func (o Options) withDefaults() Options {
 	if o.MaxBody <= 0 {
 		o.MaxBody = 34 << 20
 	}
+	if o.SpoolBody <= 0 {
+		o.SpoolBody = 16 << 20
+	}
 	if o.IdleTimeout <= 0 {
 		o.IdleTimeout = 30 * time.Second
 	}
@@ -98,6 +105,10 @@ func (o Options) withDefaults() Options {
 
 // TraceContext is a request's place in a distributed trace.
 type TraceContext = record.TraceContext
+
+func (o Options) bodies() payload.Limits {
+	return payload.Limits{Body: o.MaxBody, Spool: o.SpoolBody, Dir: o.SpoolDir}
+}
 
 // Router is the http.Handler that agents talk to. Make one with New.
 type Router struct {

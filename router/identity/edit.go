@@ -29,19 +29,22 @@ type splice struct {
 	text string
 }
 
-// apply returns a copy of src with the splices, which must be in order and
-// must not overlap. Every other byte stays as it is.
-func apply(src []byte, splices []splice) []byte {
-	size := len(src)
-	for _, s := range splices {
-		size += len(s.text) - (s.at.end - s.at.start)
+// apply returns src with the splices, which must be in order and must not
+// overlap, as the pieces that make it up. Every other byte stays where it is.
+func apply(src []byte, splices []splice) (parts [][]byte) {
+	from := 0
+	add := func(part []byte) {
+		if len(part) > 0 {
+			parts = append(parts, part)
+		}
 	}
-	out, from := make([]byte, 0, size), 0
 	for _, s := range splices {
-		out = append(append(out, src[from:s.at.start]...), s.text...)
+		add(src[from:s.at.start])
+		add([]byte(s.text))
 		from = s.at.end
 	}
-	return append(out, src[from:]...)
+	add(src[from:])
+	return parts
 }
 
 // Edit says what to change in a body before it goes to an engine.
@@ -66,12 +69,12 @@ const (
 	reminderClose = `\n</system-reminder>`
 )
 
-// Edit returns src, the body that b was scanned from, with the changes, and
-// every other byte as it was. It returns src itself when there is nothing to
-// change or b is not Valid.
-func (b *Body) Edit(src []byte, want Edit) []byte {
+// Edited returns src, the body that b was scanned from, with the changes, as
+// pieces to send one after the other: large bodies are not copied for a word
+// in them. It is src itself when there is nothing to change or b is not Valid.
+func (b *Body) Edited(src []byte, want Edit) [][]byte {
 	if !b.Valid {
-		return src
+		return [][]byte{src}
 	}
 	var splices []splice
 	var members []string // new ones of the whole object
@@ -95,9 +98,6 @@ func (b *Body) Edit(src []byte, want Edit) []byte {
 	}
 	if len(members) > 0 {
 		splices = append(splices, insert(src, b.edits.open, strings.Join(members, ",")))
-	}
-	if len(splices) == 0 {
-		return src
 	}
 	slices.SortFunc(splices, func(x, y splice) int { return x.at.start - y.at.start })
 	return apply(src, splices)

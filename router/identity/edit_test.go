@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"bytes"
 	"encoding/json"
 	"testing"
 )
@@ -42,7 +43,7 @@ func TestEdit(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			b := Scan("/v1/chat/completions", []byte(tt.body))
-			out := b.Edit([]byte(tt.body), tt.edit)
+			out := bytes.Join(b.Edited([]byte(tt.body), tt.edit), nil)
 			if string(out) != tt.want {
 				t.Errorf("got  %s\nwant %s", out, tt.want)
 			}

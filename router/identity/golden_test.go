@@ -2,6 +2,7 @@ package identity
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"net/http"
 	"path/filepath"
@@ -160,7 +161,7 @@ func (g golden) check(t *testing.T, words []string, line string) {
 		g.change(t, words[1:])
 	case "edit":
 		s := g.get(t, words[1])
-		out := s.body.Edit(s.raw, Edit{FoldSystemTurns: words[2] == "fold", IncludeUsage: words[2] == "usage"})
+		out := bytes.Join(s.body.Edited(s.raw, Edit{FoldSystemTurns: words[2] == "fold", IncludeUsage: words[2] == "usage"}), nil)
 		want := strings.SplitN(line, " ", 4)[3]
 		if !strings.Contains(string(out), want) {
 			t.Errorf("edited body has no %s:\n%s", want, out)

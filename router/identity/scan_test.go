@@ -326,7 +326,7 @@ func checkScan(t *testing.T, path string, body []byte) {
 }
 
 func checkEdit(t *testing.T, path string, body []byte, b *Body, e Edit) {
-	out := b.Edit(body, e)
+	out := bytes.Join(b.Edited(body, e), nil)
 	after := Scan(path, out)
 	if !json.Valid(out) || !after.Valid {
 		t.Fatalf("%+v makes %q of %q", e, out, body)

@@ -61,7 +61,8 @@ type Request struct {
 	Target string // path and query, escaped
 	// Header has what is sent beside Host and Content-Length.
 	Header http.Header
-	Body   []byte
+	// Body is sent piece by piece.
+	Body [][]byte
 }
 
 // Send makes one round trip: it returns when the answer's head has come. The

@@ -51,7 +51,7 @@ func TestNotConnected(t *testing.T) {
 
 var (
 	get  = &Request{Method: "GET", Target: "/"}
-	post = &Request{Method: "POST", Target: "/v1/x?a=b%20c", Header: http.Header{"X-A": {"1", "2"}, "Content-Type": {"application/json"}}, Body: []byte(`{"a":1}`)}
+	post = &Request{Method: "POST", Target: "/v1/x?a=b%20c", Header: http.Header{"X-A": {"1", "2"}, "Content-Type": {"application/json"}}, Body: [][]byte{[]byte(`{"a"`), []byte(`:1}`)}}
 )
 
 // engine serves raw connections on a unix socket and returns a Link to it.
@@ -116,7 +116,7 @@ func TestRequest(t *testing.T) {
 				s.say("HTTP/1.1 204 No Content\r\n\r\n")
 			})
 			req := *post
-			req.Body = []byte(body)
+			req.Body = [][]byte{[]byte(body[:len(body)/2]), []byte(body[len(body)/2:])}
 			a, err := l.Send(t.Context(), &req)
 			if err != nil {
 				t.Fatal(err)
@@ -361,7 +361,7 @@ func TestAnswerBeforeTheBodyIsRead(t *testing.T) {
 			<-release
 		}), nil)
 		began := time.Now()
-		a, err := l.Send(t.Context(), &Request{Method: "POST", Target: "/", Body: make([]byte, 4<<20)})
+		a, err := l.Send(t.Context(), &Request{Method: "POST", Target: "/", Body: [][]byte{make([]byte, 1<<20), make([]byte, 3<<20)}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -387,7 +387,7 @@ func TestSlowEngine(t *testing.T) {
 			s.say("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
 		}), nil)
 		defer l.Close()
-		a, err := l.Send(t.Context(), &Request{Method: "POST", Target: "/", Body: make([]byte, 4<<20)})
+		a, err := l.Send(t.Context(), &Request{Method: "POST", Target: "/", Body: [][]byte{make([]byte, 1<<20), make([]byte, 3<<20)}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -30,12 +30,14 @@ func (c *conn) send(req *Request) (whole bool, err error) {
 	if *buffer = head[:0]; err != nil {
 		return false, err
 	}
-	if len(req.Body) <= joined {
-		head = append(head, req.Body...)
+	if req.size() <= joined {
+		for _, part := range req.Body {
+			head = append(head, part...)
+		}
 		*buffer = head[:0]
 		_, err = c.Write(head)
 	} else {
-		err = c.sendLarge(net.Buffers{head, req.Body})
+		err = c.sendLarge(append(net.Buffers{head}, req.Body...))
 	}
 	switch {
 	case err == nil:
@@ -63,6 +65,14 @@ func (c *conn) sendLarge(parts net.Buffers) error {
 	}
 }
 
+// size is the length of the body.
+func (r *Request) size() (n int) {
+	for _, part := range r.Body {
+		n += len(part)
+	}
+	return n
+}
+
 // appendHead appends the request's head. No part of it may hold a line end:
 // net/http lets none in, and this does not rely on it.
 func (r *Request) appendHead(b []byte, host string) ([]byte, error) {
@@ -76,8 +86,9 @@ func (r *Request) appendHead(b []byte, host string) ([]byte, error) {
 			b = append(append(append(append(b, name...), ": "...), value...), "\r\n"...)
 		}
 	}
-	if len(r.Body) > 0 || r.Method != http.MethodGet && r.Method != http.MethodHead {
-		b = strconv.AppendInt(append(b, "Content-Length: "...), int64(len(r.Body)), 10)
+	size := r.size()
+	if size > 0 || r.Method != http.MethodGet && r.Method != http.MethodHead {
+		b = strconv.AppendInt(append(b, "Content-Length: "...), int64(size), 10)
 		b = append(b, "\r\n"...)
 		lines++
 	}

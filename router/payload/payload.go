@@ -17,8 +17,8 @@ import (
 	"github.com/lm-warden/warden/router/dialect"
 )
 
-// Buffers up to this size go back to the pool; a few huge bodies must not
-// keep their memory for ever.
+// maxPooled is the largest buffer that goes back to the pool: a few large bodies
+// must not keep their memory for ever.
 const maxPooled = 4 << 20
 
 // Pool lends buffers. The zero value is ready.
@@ -40,35 +40,45 @@ func (p *Pool) Put(b *bytes.Buffer) {
 	}
 }
 
+// Limits bound what bodies cost. All are in bytes.
+type Limits struct {
+	// Body is the largest body, after decoding.
+	Body int64
+	// Spool is the size beyond which a body lies in a file without a name
+	// instead of memory. 0: never.
+	Spool int64
+	// Dir is where such files are; "" is os.TempDir().
+	Dir string
+}
+
 // Payload is one body. It belongs to one goroutine.
 type Payload struct {
-	// Bytes is the decoded body, nil after Release. It must not be changed.
-	Bytes  []byte
-	buffer *bytes.Buffer
-	pool   *Pool
+	// Bytes is the decoded body, nil after Release: from then on nothing may
+	// read what it pointed to. It must not be changed.
+	Bytes []byte
+	room  room
+	pool  *Pool
 }
 
 // Release gives the body's memory back: as soon as nobody can ask for it once
 // more, since an answer may take minutes. Later calls do nothing.
 func (p *Payload) Release() {
-	if p.buffer != nil {
-		p.pool.Put(p.buffer)
-		p.Bytes, p.buffer = nil, nil
-	}
+	p.Bytes = nil
+	p.room.free(p.pool)
 }
 
 // Read reads and decodes the whole body of req from in, at most limit bytes
 // after decoding, or says what is wrong. The connection is then of no further
 // use: part of the body may still be on its way.
-func Read(req *http.Request, in io.Reader, limit int64, pool *Pool) (*Payload, *dialect.Error) {
+func Read(req *http.Request, in io.Reader, limits Limits, pool *Pool) (*Payload, *dialect.Error) {
 	if kind, _, err := mime.ParseMediaType(req.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		// Also closes the one door that web pages have to post without asking
 		// first: forms and text/plain.
 		return nil, wrong(http.StatusUnsupportedMediaType,
 			fmt.Sprintf("content type %q, want application/json (curl: -H 'Content-Type: application/json')", req.Header.Get("Content-Type")))
 	}
-	if req.ContentLength > limit {
-		return nil, tooLarge(limit)
+	if req.ContentLength > limits.Body {
+		return nil, tooLarge(limits.Body)
 	}
 	decoded, problem := decode(in, req.Header.Get("Content-Encoding"))
 	if problem != nil {
@@ -76,56 +86,18 @@ func Read(req *http.Request, in io.Reader, limit int64, pool *Pool) (*Payload, *
 	}
 	defer decoded.Close()
 
-	buffer := pool.Get()
-	p := &Payload{buffer: buffer, pool: pool}
-	err := fill(buffer, io.LimitReader(decoded, limit+1), req.ContentLength)
-	p.Bytes = buffer.Bytes()
+	p := &Payload{pool: pool}
+	body, err := p.room.fill(decoded, req.ContentLength, limits, pool)
 	switch {
-	case int64(buffer.Len()) > limit:
+	case int64(len(body)) > limits.Body:
 		p.Release()
-		return nil, tooLarge(limit)
+		return nil, tooLarge(limits.Body)
 	case err != nil:
 		p.Release()
 		return nil, wrong(http.StatusBadRequest, "cannot read the request body: "+err.Error())
 	}
+	p.Bytes = body
 	return p, nil
-}
-
-// fill reads all of in into the empty buffer b. It is bytes.Buffer.ReadFrom
-// with another rule of growth, because bodies are large: while one is copied to
-// more room, both rooms together are at most twice its declared length or, when
-// none is declared, two and a quarter times what has come; and some slack.
-func fill(b *bytes.Buffer, in io.Reader, declared int64) error {
-	data := b.AvailableBuffer()
-	for {
-		if len(data) == cap(data) {
-			data = append(make([]byte, 0, room(len(data), declared)), data...)
-		}
-		n, err := in.Read(data[len(data):cap(data)])
-		data = data[:len(data)+n]
-		if err != nil {
-			*b = *bytes.NewBuffer(data)
-			if err == io.EOF {
-				return nil
-			}
-			return err
-		}
-	}
-}
-
-// slack is what may be wasted: small bodies are not worth the care.
-const slack = 1 << 20
-
-// room is how much to make for a body of which have bytes have come and declared
-// bytes are said to (-1 unknown). A declared length is believed once half of it
-// has really arrived.
-func room(have int, declared int64) int {
-	next := have + have/4 + slack
-	if declared >= int64(have) && declared <= int64(2*have+slack) {
-		// One byte more finds the end without another round.
-		next = int(declared) + 1
-	}
-	return max(next, bytes.MinRead)
 }
 
 func tooLarge(limit int64) *dialect.Error {

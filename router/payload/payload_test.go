@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -16,8 +17,14 @@ import (
 // A released body is gone for good, and a second release takes nothing from
 // whoever has the buffer by then.
 func TestRelease(t *testing.T) {
-	buffer := bytes.NewBufferString("0123456789")
-	p := &Payload{Bytes: buffer.Bytes(), buffer: buffer, pool: new(Pool)}
+	var pool Pool
+	p := &Payload{pool: &pool}
+	body, err := p.room.fill(strings.NewReader("0123456789"), 10, Limits{Body: 100}, &pool)
+	if string(body) != "0123456789" || err != nil {
+		t.Fatal(string(body), err)
+	}
+	p.Bytes = body
+	buffer := p.room.buffer
 	p.Release()
 	if p.Bytes != nil || buffer.Len() != 0 {
 		t.Errorf("after its release %q is left, %d bytes in the buffer", p.Bytes, buffer.Len())
@@ -29,54 +36,105 @@ func TestRelease(t *testing.T) {
 	}
 }
 
-// While a body grows, what is held is bounded by what it is.
-func TestMemoryOfALargeBody(t *testing.T) {
-	const size = 34 << 20
-	for _, declared := range []int64{size, -1, 1 << 40, 10} {
-		copied := 0
-		for have := 0; have < size; {
-			next := room(have, declared)
-			if next <= have {
-				t.Fatalf("declared %d: %d bytes have come and room is made for %d", declared, have, next)
-			}
-			held, bound := have+next, have*9/4+slack
-			if declared == size {
-				bound = 2*size + slack
-			}
-			if held > bound {
-				t.Errorf("declared %d: %d bytes are held when %d have come", declared, held, have)
-			}
-			copied += have
-			have = next
-		}
-		if copied > 5*size {
-			t.Errorf("declared %d: %d MiB are copied to read %d", declared, copied>>20, size>>20)
+// Where a body lies, step by step as it comes.
+func TestRoom(t *testing.T) {
+	const mib = 1 << 20
+	limits := Limits{Body: 34 * mib, Spool: 16 * mib}
+	for _, c := range []struct {
+		name           string
+		have, declared int64
+		limits         Limits
+		size           int64
+		where          place
+	}{
+		{"nothing declared", 0, -1, limits, small / 4, inBuffer},
+		{"small", 0, 60 << 10, limits, 60<<10 + 1, inBuffer},
+		{"empty", 0, 0, limits, bytes.MinRead, inBuffer},
+		{"the largest small one", 0, mib, limits, mib + 1, inBuffer},
+		{"large", 0, 8 * mib, limits, 8*mib + 1, inMemory},
+		{"very large", 0, 20 * mib, limits, 20*mib + 1, inFile},
+		{"very large, never spooled", 0, 20 * mib, Limits{Body: 34 * mib}, 20*mib + 1, inMemory},
+		{"more than may be", 0, 1 << 40, limits, small / 4, inBuffer},
+		{"longer than declared", 11, 10, limits, 11 + 11/4 + small/4, inBuffer},
+		{"grown out of the buffer", mib, -1, limits, 16 * mib, inMemory},
+		{"grown out of memory", 16 * mib, -1, limits, 34*mib + 1, inFile},
+		{"declared too short, large", 8*mib + 1, 8 * mib, limits, 16 * mib, inMemory},
+		{"a small limit", 0, -1, Limits{Body: 100}, bytes.MinRead, inBuffer},
+	} {
+		size, where := next(c.have, c.declared, c.limits)
+		if size != c.size || where != c.where {
+			t.Errorf("%s: room for %d in %d, want %d in %d", c.name, size, where, c.size, c.where)
 		}
 	}
 }
 
 func TestFill(t *testing.T) {
-	want := bytes.Repeat([]byte("0123456789"), 1<<18)
-	for name, in := range map[string]io.Reader{
-		"at once": bytes.NewReader(want), "byte by byte": iotest.OneByteReader(bytes.NewReader(want[:5000])),
-		"end with the data": iotest.DataErrReader(bytes.NewReader(want)), "empty": strings.NewReader(""),
+	limits := Limits{Body: 8 << 20, Spool: 3 << 20, Dir: t.TempDir()}
+	want := bytes.Repeat([]byte("0123456789"), 400_000)
+	for name, in := range map[string]func() io.Reader{
+		"at once":           func() io.Reader { return bytes.NewReader(want) },
+		"in pieces":         func() io.Reader { return iotest.HalfReader(bytes.NewReader(want)) },
+		"byte by byte":      func() io.Reader { return iotest.OneByteReader(bytes.NewReader(want[:5000])) },
+		"end with the data": func() io.Reader { return iotest.DataErrReader(bytes.NewReader(want)) },
+		"empty":             func() io.Reader { return strings.NewReader("") },
 	} {
-		for _, declared := range []int64{-1, int64(len(want)), 7} {
-			if r, ok := in.(io.Seeker); ok {
-				_, _ = r.Seek(0, io.SeekStart)
+		for _, declared := range []int64{-1, int64(len(want)), 7, 2 << 20} {
+			var pool Pool
+			var r room
+			body, err := r.fill(in(), declared, limits, &pool)
+			if err != nil || !bytes.HasPrefix(want, body) || name == "at once" && len(body) != len(want) {
+				t.Errorf("%s, declared %d: %d bytes, %v", name, declared, len(body), err)
 			}
-			var b bytes.Buffer
-			if err := fill(&b, in, declared); err != nil || !bytes.HasPrefix(want, b.Bytes()) {
-				t.Errorf("%s, declared %d: %d bytes, %v", name, declared, b.Len(), err)
-			}
-			if name == "at once" && b.Len() != len(want) {
-				t.Errorf("declared %d: %d of %d bytes", declared, b.Len(), len(want))
+			r.free(&pool)
+			if r.mapped != nil || r.buffer != nil {
+				t.Error("something is left")
 			}
 		}
 	}
 	broken := errors.New("reset")
-	if err := fill(new(bytes.Buffer), iotest.ErrReader(broken), -1); !errors.Is(err, broken) {
+	var r room
+	if _, err := r.fill(iotest.ErrReader(broken), -1, limits, new(Pool)); !errors.Is(err, broken) {
 		t.Errorf("a broken reader: %v", err)
+	}
+	if body, err := r.fill(io.LimitReader(endless{}, 1<<30), -1, limits, new(Pool)); int64(len(body)) != limits.Body+1 || err != nil {
+		t.Errorf("an endless body: %d bytes, %v", len(body), err)
+	}
+	r.free(new(Pool))
+}
+
+type endless struct{}
+
+func (endless) Read(to []byte) (int, error) { return len(to), nil }
+
+// A spooled body lies in a file that nobody can open and that leaves nothing; a
+// place where none can be made costs memory, not the request.
+func TestSpool(t *testing.T) {
+	want := bytes.Repeat([]byte("spooled "), 1<<18)
+	dir := t.TempDir()
+	for name, c := range map[string]struct {
+		dir  string
+		file bool
+	}{"in a file": {dir, true}, "no such directory": {dir + "/none", false}} {
+		var r room
+		body, err := r.fill(bytes.NewReader(want), int64(len(want)), Limits{Body: 8 << 20, Spool: 1 << 20, Dir: c.dir}, new(Pool))
+		if err != nil || !bytes.Equal(body, want) {
+			t.Fatalf("%s: %d bytes, %v", name, len(body), err)
+		}
+		maps, err := os.ReadFile("/proc/self/maps")
+		if err != nil {
+			t.Skip("no /proc: ", err)
+		}
+		if mapped := bytes.Contains(maps, []byte(dir+"/warden-body-")); mapped != c.file {
+			t.Errorf("%s: a file is mapped: %v", name, mapped)
+		}
+		if left, err := os.ReadDir(dir); len(left) > 0 || err != nil {
+			t.Errorf("%s: %v is left, %v", name, left, err)
+		}
+		r.free(new(Pool))
+		maps, _ = os.ReadFile("/proc/self/maps")
+		if bytes.Contains(maps, []byte("warden-body-")) {
+			t.Errorf("%s: the mapping is left", name)
+		}
 	}
 }
 
@@ -104,7 +162,7 @@ func FuzzRead(f *testing.F) {
 		req := httptest.NewRequest("POST", "/", bytes.NewReader(body))
 		req.Header.Set("Content-Type", "application/json")
 		req.Header["Content-Encoding"] = []string{encoding}
-		p, refused := Read(req, req.Body, limit, new(Pool))
+		p, refused := Read(req, req.Body, Limits{Body: limit}, new(Pool))
 		if (p == nil) == (refused == nil) {
 			t.Fatalf("payload %v, refusal %v", p, refused)
 		}
