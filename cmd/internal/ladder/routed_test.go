@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"math"
+	"net/http"
 	"os"
 	"slices"
 	"testing"
@@ -74,7 +75,8 @@ func playRouted(t *testing.T, r Run, policy string) (res Result) {
 }
 
 // compare holds the two levels to each other. The p95 rests on a twentieth of
-// the turns: it is compared in long runs only.
+// the turns: it is compared in long runs only, and at 16 sessions, where all nearly
+// fits, another seed alone moves it by 12 %.
 func compare(t *testing.T, routed, placed Result, long bool) {
 	t.Helper()
 	near := func(what string, got, want, share, least float64) {
@@ -88,7 +90,7 @@ func compare(t *testing.T, routed, placed Result, long bool) {
 	near("p50", routed.TTFB.P50, placed.TTFB.P50, 0.05, 0.05)
 	near("session time", routed.Session.P50, placed.Session.P50, 0.07, 0)
 	if long {
-		near("p95", routed.TTFB.P95, placed.TTFB.P95, 0.1, 0.2)
+		near("p95", routed.TTFB.P95, placed.TTFB.P95, 0.15, 0.2)
 		near("Little's law", routed.Little, 1, 0.03, 0)
 	}
 	if routed.Rejected > 0 || routed.Broken > 0 {
@@ -126,6 +128,24 @@ func TestWordsAreTokens(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A client that is refused waits as it was told; who does not say how long is an
+// error, not a client that asks again at once.
+func TestRefusedClientWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &talk{run: &routed{}}
+		refusal := func(after string) *http.Response {
+			return &http.Response{Header: http.Header{"Retry-After": {after}}, Body: http.NoBody}
+		}
+		began := time.Now()
+		if err := c.refused(t.Context(), refusal("3")); err != nil || time.Since(began) != 3*time.Second || c.run.log.rejected != 1 {
+			t.Errorf("waited %v, %d refused, %v", time.Since(began), c.run.log.rejected, err)
+		}
+		if err := c.refused(t.Context(), refusal("")); err == nil {
+			t.Error("a refusal without a time was taken")
+		}
+	})
 }
 
 // What PlayRouted cannot play it must refuse, not play as something else.

@@ -97,27 +97,36 @@ func (c *talk) ask(ctx context.Context, turn int) (rec router.Record, answer str
 	for try := 0; ; try++ {
 		id := fmt.Sprintf("%s-%d-%d", c.name, turn, try)
 		resp, err := c.send(ctx, id, body)
-		if err != nil {
-			return rec, "", first, err
-		}
-		if resp.StatusCode == http.StatusTooManyRequests {
-			after, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
-			_ = resp.Body.Close()
-			c.run.mu.Lock()
-			c.run.log.rejected++
-			c.run.mu.Unlock()
-			if !pause(ctx, time.Duration(max(after, 1))*time.Second) {
-				return rec, "", first, ctx.Err()
+		if err == nil && resp.StatusCode == http.StatusTooManyRequests {
+			if err = c.refused(ctx, resp); err == nil {
+				continue
 			}
-			continue
 		}
-		answer, first, err = listen(resp)
 		if err != nil {
 			return rec, "", first, err
 		}
-		rec, err := c.run.record(id)
+		if answer, first, err = listen(resp); err != nil {
+			return rec, "", first, err
+		}
+		rec, err = c.run.record(id)
 		return rec, answer, first, err
 	}
+}
+
+// refused waits as long as the router has told.
+func (c *talk) refused(ctx context.Context, resp *http.Response) error {
+	after, err := strconv.Atoi(resp.Header.Get("Retry-After"))
+	_ = resp.Body.Close()
+	if err != nil {
+		return fmt.Errorf("a refusal without the seconds to wait: %w", err)
+	}
+	c.run.mu.Lock()
+	c.run.log.rejected++
+	c.run.mu.Unlock()
+	if !pause(ctx, time.Duration(after)*time.Second) {
+		return ctx.Err()
+	}
+	return nil
 }
 
 func (c *talk) send(ctx context.Context, id string, body []byte) (*http.Response, error) {

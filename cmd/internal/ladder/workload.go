@@ -79,11 +79,7 @@ func (w Workload) draw(seed uint64, n int) *script {
 		noise: 1 + estimateNoise*(2*rng.Float64()-1),
 	}
 	for i := range w.Turns {
-		t := scriptTurn{
-			message: around(rng, w.Next, 0.25),
-			answer:  w.OutputMin + rng.IntN(w.OutputMax-w.OutputMin+1),
-			gap:     exponential(rng, w.Gap),
-		}
+		t := w.turn(rng)
 		if i == 0 {
 			t.message = around(rng, w.First, 0.10)
 			if rng.Float64() < w.Giants {
@@ -95,29 +91,34 @@ func (w Workload) draw(seed uint64, n int) *script {
 		}
 		s.turns = append(s.turns, t)
 	}
-	for i := range len(w.SubagentsAt) * w.Subagents {
-		s.kids = append(s.kids, w.drawSub(rng, uint64(i)))
+	for range len(w.SubagentsAt) * w.Subagents {
+		s.kids = append(s.kids, w.drawSub(rng))
 	}
 	return s
 }
 
-func (w Workload) drawSub(rng *rand.Rand, _ uint64) *script {
+func (w Workload) drawSub(rng *rand.Rand) *script {
 	s := &script{
 		root: subRoot, system: text(subRoot, 0, w.SubShared), seed: rng.Uint64(),
 		noise: 1 + estimateNoise*(2*rng.Float64()-1),
 	}
 	for i := range w.SubTurns {
-		t := scriptTurn{
-			message: around(rng, w.Next, 0.25),
-			answer:  w.OutputMin + rng.IntN(w.OutputMax-w.OutputMin+1),
-			gap:     exponential(rng, w.Gap),
-		}
+		t := w.turn(rng)
 		if i == 0 {
 			t.message = around(rng, w.SubFirst, 0.10)
 		}
 		s.turns = append(s.turns, t)
 	}
 	return s
+}
+
+// turn draws a turn that is not the first.
+func (w Workload) turn(rng *rand.Rand) scriptTurn {
+	return scriptTurn{
+		message: around(rng, w.Next, 0.25),
+		answer:  w.OutputMin + rng.IntN(w.OutputMax-w.OutputMin+1),
+		gap:     exponential(rng, w.Gap),
+	}
 }
 
 func around(rng *rand.Rand, mean int, spread float64) int {
