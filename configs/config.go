@@ -69,7 +69,8 @@ type Config struct {
 	StrictModelNames bool `mapstructure:"strict_model_names"`
 	// AccessLog names a file that gets one JSON line for each request: ids,
 	// sizes, times and placement, never content (configs/access-log.schema.json
-	// says what). It is rotated and its owner's alone. Empty: none is written.
+	// says what). It is its owner's alone, and rotated: 100 MB a file, four older
+	// ones are kept. Empty: none is written.
 	AccessLog string `mapstructure:"access_log"`
 	// Tracing says where spans go.
 	Tracing Tracing `mapstructure:"tracing"`
@@ -96,7 +97,7 @@ type Tracing struct {
 	// HTTP, such as http://127.0.0.1:4318; it wins over
 	// OTEL_EXPORTER_OTLP_TRACES_ENDPOINT and OTEL_EXPORTER_OTLP_ENDPOINT. Empty
 	// everywhere: no spans are made.
-	Endpoint string `mapstructure:"endpoint" pattern:"^(https?://.+)?$"`
+	Endpoint string `mapstructure:"endpoint" pattern:"^(https?://[^@]+)?$"`
 }
 
 // Engine says how engines are found and started.

@@ -94,6 +94,7 @@ func TestSchemaAgreesWithLoader(t *testing.T) {
 		{"no tier", "models:\n- alias: qwen3-4b\n  kv_offload: \"off\"\n", true},
 		{"a tier with a unit", "models:\n- alias: qwen3-4b\n  kv_offload: 16G\n", false},
 		{"a collector", "tracing:\n  endpoint: http://127.0.0.1:4318\n", true},
+		{"a collector with a password", "tracing:\n  endpoint: http://user:secret@127.0.0.1:4318\n", false},
 		{"a collector without scheme", "tracing:\n  endpoint: 127.0.0.1:4318\n", false},
 		{"spill limit 0", "models:\n- alias: qwen3-4b\n  spill_limit: 0\n", false},
 		{"policy", "models:\n- alias: qwen3-4b\n  affinity: sometimes\n", false},

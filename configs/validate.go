@@ -56,8 +56,11 @@ func CheckName(name string) error {
 
 func (t Tracing) validate() error {
 	u, err := url.Parse(t.Endpoint)
-	if t.Endpoint == "" || err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" {
+	if t.Endpoint == "" || err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.User == nil {
 		return nil
+	}
+	if err == nil && u.User != nil { // the configuration is shown to who asks for it
+		return errors.New("tracing endpoint: credentials belong into the variable OTEL_EXPORTER_OTLP_HEADERS, not into the address")
 	}
 	return fmt.Errorf("tracing endpoint %q: must be the address of a collector, such as http://127.0.0.1:4318", t.Endpoint)
 }

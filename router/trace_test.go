@@ -159,3 +159,36 @@ func TestRecordsOfRefusals(t *testing.T) {
 		}
 	})
 }
+
+// The wait for a place and the attempts that failed are told apart from the
+// time that the engine took.
+func TestRecordsOfWaitsAndRetries(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		f := newFixture(t, setup{engines: 2})
+		starting := []Replica{{ID: "r0", Generation: 2, Address: "mem:r0", Starting: true}}
+		if err := f.router.SetReplicas(testModel, starting); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan reply)
+		go func() { done <- f.post("/v1/chat/completions", chatBody("x")) }()
+		elapse(30 * time.Second)
+		starting[0].Accepting, starting[0].Starting = true, false
+		f.engine("r0").set(func(http.ResponseWriter, *http.Request) {
+			<-time.After(2 * time.Second)
+			f.setReplicas(testModel, 32) // r1 comes, and r0 breaks off
+			panic(http.ErrAbortHandler)
+		})
+		if err := f.router.SetReplicas(testModel, starting); err != nil {
+			t.Fatal(err)
+		}
+		<-done
+		synctest.Wait()
+		rec := f.reported()[0]
+		if rec.Waited != 30*time.Second || rec.Since(rec.Placed) != 30*time.Second || rec.Since(rec.Ended) != 32*time.Second {
+			t.Errorf("waited %v, placed after %v, ended after %v", rec.Waited, rec.Since(rec.Placed), rec.Since(rec.Ended))
+		}
+		if rec.Retries() != 1 || rec.Replica != "r1" || rec.Result() != "complete" {
+			t.Errorf("%d retries, answered by %s, %s", rec.Retries(), rec.Replica, rec.Result())
+		}
+	})
+}

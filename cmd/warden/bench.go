@@ -24,8 +24,7 @@ measures it with affinity off and on and leaves the setting as it was.
 With --replay it sends what an access log recorded (warden up --access-log):
 the same arrivals, conversations and numbers of tokens with words of its own,
 and shows the figures of then beside those of now.`,
-		Example: `  warden bench --compare --sessions 4,8,16 --rounds 2
-  warden bench --compare --duration 1m --plot --json figures.json
+		Example: `  warden bench --compare --sessions 4,8,16 --rounds 2 --plot
   warden bench --replay access.log --speed 2 --compare
   warden bench --url http://127.0.0.1:8001 --model m --api messages`,
 	}

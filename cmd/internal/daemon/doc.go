@@ -10,7 +10,8 @@
 //     wire.go (how the types of the parts meet), adopt.go (engines that an
 //     earlier warden left), sessions.go (where conversations lived)
 //   - serve: Run in daemon.go; conns holds the API's connections, metrics.go is
-//     GET /metrics, demo.go the load of `up --demo`, systemd.go what a service
+//     GET /metrics, recorders.go who hears of finished requests (access log,
+//     traces), demo.go the load of `up --demo`, systemd.go what a service
 //     manager is told
 //   - status and orders: status.go puts together what the parts know, orders.go
 //     does what the control API asks for, tuning.go (what the plan chose for

@@ -2,10 +2,12 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"strconv"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -79,9 +81,19 @@ func (r *recorders) start() (finish func() error) {
 	}
 	return func() error {
 		cancel()
-		return group.Wait()
+		written := make(chan error, 1)
+		go func() { written <- group.Wait() }()
+		select {
+		case err := <-written:
+			return err
+		case <-time.After(finishTime):
+			return errors.New("the access log's disk does not answer: its last lines are lost")
+		}
 	}
 }
+
+// finishTime is how long a stop waits for a disk. The tracer bounds itself.
+const finishTime = 5 * time.Second
 
 // dropped counts the lines and the spans that were not written; nil functions
 // for what is not there.
