@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/lm-warden/warden/supervisor/control"
+	"github.com/lm-warden/warden/supervisor/control/advice"
 	"github.com/lm-warden/warden/tui/cell"
 )
 
@@ -44,7 +45,7 @@ func workingSet(m control.Model, rs []control.Replica, _ Waits) []Finding {
 				Cause: fmt.Sprintf("%s: %s about %s tokens, its KV cache holds about %s: prefixes evict each other.",
 					r.ID, sessions, about(r.SessionTokens2m), about(e.KVCapacityTokens)),
 				Evidence: engineFacts(r),
-				Remedy:   workingSetRemedy(m, need, room),
+				Remedy:   workingSetRemedy(m, live, need, room),
 			})
 		case e.KVUsed >= KVFull:
 			out = append(out, Finding{
@@ -60,15 +61,15 @@ func workingSet(m control.Model, rs []control.Replica, _ Waits) []Finding {
 }
 
 // workingSetRemedy depends on whether the whole model has room, or only this replica lacks it.
-func workingSetRemedy(m control.Model, need, room int) string {
+func workingSetRemedy(m control.Model, live []control.Replica, need, room int) string {
 	switch {
 	case need <= room:
 		return "The other replicas have room: a lower spill limit spreads sooner (`warden spill " + m.Alias + " N`, now " + fmt.Sprint(m.SpillLimit) + ")."
 	case m.Affinity:
-		return fmt.Sprintf("Affinity cannot help at this load: all sessions need ~%s, all replicas hold ~%s. Try `warden affinity off %s`, fewer sessions, or `-- --kv-cache-dtype fp8`.",
-			about(need), about(room), m.Alias)
+		return fmt.Sprintf("Affinity cannot help at this load: all sessions need ~%s, all replicas hold ~%s. Try %s, or `warden affinity off %s`. More: `warden advise`.",
+			about(need), about(room), advice.Briefly(m, advice.Now(live)), m.Alias)
 	default:
-		return fmt.Sprintf("All sessions need ~%s tokens, all replicas hold ~%s: fewer sessions at once, or more cache (`-- --kv-cache-dtype fp8`).", about(need), about(room))
+		return fmt.Sprintf("All sessions need ~%s tokens, all replicas hold ~%s. Try %s. More: `warden advise`.", about(need), about(room), advice.Briefly(m, advice.Now(live)))
 	}
 }
 

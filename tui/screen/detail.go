@@ -85,6 +85,14 @@ func engineRows(r control.Replica) [][2]string {
 		{"prefix hits", ratio(e.HitRate60s).s + " of prompt tokens in 60 s; preemptions " + preemptions(e).s},
 		{"tokens/s", "prefill " + perSecond(e.PrefillTokensPerSecond).s + ", decode " + perSecond(e.DecodeTokensPerSecond).s},
 	}
+	if t := e.HostTier; t != nil {
+		size := ""
+		if t.CapacityTokens > 0 {
+			size = "; holds " + cell.Count(float64(t.CapacityTokens)) + " tokens"
+		}
+		out = append(out, [2]string{"host memory", fmt.Sprintf("%s of what the KV cache lacked came from there in 60 s; in all %s of %s tokens%s",
+			ratio(t.HitRate60s).s, cell.Count(float64(t.HitTokens)), cell.Count(float64(t.QueriedTokens)), size)})
+	}
 	if p := r.PromptTokens; p != nil {
 		out = append(out, [2]string{"prompt tokens", fmt.Sprintf("cached %s/s, computed %s/s; last hour %s cached; in all %s cached, %s computed",
 			cell.Count(p.CachedPerSecond), cell.Count(p.ComputedPerSecond), ratio(p.CachedShareHour).s, cell.Count(float64(p.CachedTotal)), cell.Count(float64(p.ComputedTotal)))})

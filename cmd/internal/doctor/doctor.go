@@ -11,6 +11,7 @@
 package doctor
 
 import (
+	"github.com/lm-warden/warden/cmd/internal/plan"
 	"github.com/lm-warden/warden/gpu"
 	"github.com/lm-warden/warden/supervisor"
 	"github.com/lm-warden/warden/supervisor/vllm"
@@ -41,6 +42,7 @@ type Facts struct {
 	Config    Config
 	GPU       GPU
 	VLLM      VLLM
+	Engines   Engines
 	Models    []Model
 	Port      Port
 	Shm       Filesystem // /dev/shm
@@ -78,6 +80,13 @@ type VLLM struct {
 	Err     error
 	Fix     string
 	Install vllm.Install
+}
+
+// Engines are the models with the settings that their engines would get; none
+// where there is no place or no vLLM for them.
+type Engines struct {
+	Models []plan.Model
+	Err    error // why a start would be refused
 }
 
 // Model is one model to serve.
@@ -150,7 +159,7 @@ type Container struct {
 // Examine applies every check.
 func Examine(f Facts) []Finding {
 	checks := []func(Facts) []Finding{
-		configuration, daemon, leftovers, driver, gpus, setAside, gpuHealth, xids, topology, engine, weights, port,
+		configuration, daemon, leftovers, driver, gpus, setAside, gpuHealth, xids, topology, engine, weights, settings, port,
 		sharedMemory, openFiles, memory, directories, socketPath, container,
 	}
 	var all []Finding

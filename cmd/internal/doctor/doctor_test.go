@@ -13,11 +13,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lm-warden/warden/cmd/internal/plan"
 	"github.com/lm-warden/warden/configs"
 	"github.com/lm-warden/warden/gpu"
 	"github.com/lm-warden/warden/gpu/xid"
 	"github.com/lm-warden/warden/supervisor"
 	"github.com/lm-warden/warden/supervisor/vllm"
+	"github.com/lm-warden/warden/supervisor/vllm/tune"
 )
 
 const gib = 1 << 30
@@ -337,5 +339,30 @@ func write(t *testing.T, path, content string) {
 	}
 	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
+	}
+}
+
+func TestSettings(t *testing.T) {
+	f := healthy()
+	f.Engines.Models = []plan.Model{{Model: configs.Model{Alias: "m"}}}
+	f.Engines.Models[0].Tuned = tune.Decision{
+		KVTokens: 36_500, Tier: tune.Tier{Reason: "off: too little"},
+		Settings: []tune.Setting{{Flag: "--max-num-seqs", Value: "32", By: tune.ByWarden, Reason: "because"}, {Flag: "--x", By: tune.ByVLLM}},
+	}
+	want := []Finding{
+		{"settings", OK, "m: about 36k KV tokens a replica, 3.0 typical sessions of 15k", ""},
+		{"settings", OK, "m: --max-num-seqs 32: because", ""},
+		{"kv_offload", OK, "m: no tier in host memory, off: too little", ""},
+	}
+	if d := cmp.Diff(want, settings(f)); d != "" {
+		t.Error(d)
+	}
+	f.Engines.Models[0].Tuned.Tier = tune.Tier{GiB: 8, Warning: "off: 0.30 repaired it"}
+	if got := settings(f); got[2].Mark != Warn || !strings.Contains(got[2].Fact, "against advice") {
+		t.Errorf("%+v", got)
+	}
+	f.Engines.Err = &tune.NoTierError{What: "too large", Fix: "less"}
+	if got := settings(f); len(got) != 1 || got[0].Mark != Fail || got[0].Fix != "less" {
+		t.Errorf("%+v", got)
 	}
 }

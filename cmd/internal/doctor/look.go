@@ -51,11 +51,12 @@ func Look(ctx context.Context, cfg configs.Config, models []plan.Model, config C
 	if _, port, err := net.SplitHostPort(cfg.Listen); err == nil && port != "0" {
 		facts.Port = LookAtPort(cfg.Listen)
 	}
+	var places [][]plan.Place
 	if cfg.Engine.Device == configs.DeviceCUDA {
 		facts.GPU.Inventory, facts.GPU.Err = plan.Detect(ctx)
 		facts.GPU.Inventory = plan.WithoutOwn(facts.GPU.Inventory, left)
 		if facts.GPU.Err == nil {
-			planFacts(&facts.GPU, cfg, models)
+			places = planFacts(&facts.GPU, cfg, models)
 		}
 		boot, _ := proc.BootID()                                                   // unknown: what was noted in an unknown boot, too
 		facts.GPU.Aside, _ = supervisor.ReadAsides(paths.StateDir(cfg.Name), boot) // a damaged file is the state directory's to say
@@ -63,6 +64,10 @@ func Look(ctx context.Context, cfg configs.Config, models []plan.Model, config C
 	}
 	if cfg.Engine.Device != configs.DeviceSimulated {
 		facts.VLLM = vllmFacts(cfg)
+	}
+	if len(places) == len(models) && facts.VLLM.Err == nil {
+		facts.Engines.Err = plan.Preview(cfg, models, places, facts.VLLM.Install)
+		facts.Engines.Models = models
 	}
 	return facts
 }
@@ -81,14 +86,14 @@ func modelFacts(m plan.Model, catalogue []configs.Entry) Model {
 
 // planFacts finds places for the wanted replicas, or for a single one where none
 // are configured, or says why there are none.
-func planFacts(f *GPU, cfg configs.Config, models []plan.Model) {
+func planFacts(f *GPU, cfg configs.Config, models []plan.Model) [][]plan.Place {
 	if len(models) == 0 {
 		var err error
 		if f.Groups, err = groups.Plan(f.Inventory, groups.Request{}); err != nil {
 			what, fix := gpu.Describe(err)
 			f.PlanErr, f.PlanFix = errors.New(what), fix
 		}
-		return
+		return nil
 	}
 	places, err := plan.Places(cfg, models, f.Inventory, plan.Faulty(cfg, f.Inventory))
 	f.PlanErr, f.PlanFix = err, exit.HintOf(err)
@@ -97,10 +102,11 @@ func planFacts(f *GPU, cfg configs.Config, models []plan.Model) {
 			f.Groups = append(f.Groups, p.GPUs())
 		}
 	}
+	return places
 }
 
 func vllmFacts(cfg configs.Config) VLLM {
-	_, install, err := plan.EngineFor(cfg)
+	install, err := plan.InstallFor(cfg)
 	facts := VLLM{Install: install, Err: err, Fix: "name another one: `--vllm /path/to/vllm`, or let warden install it: `warden setup`"}
 	var missing *vllm.NotFoundError
 	if errors.As(err, &missing) {

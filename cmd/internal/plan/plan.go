@@ -121,12 +121,6 @@ func InstallFor(cfg configs.Config) (vllm.Install, error) {
 	return install, nil
 }
 
-// EngineFor is InstallFor with an engine without settings of its own.
-func EngineFor(cfg configs.Config) (*vllm.Engine, vllm.Install, error) {
-	install, err := InstallFor(cfg)
-	return vllm.New(install, vllm.Options{}), install, err
-}
-
 // Faulty are the UUIDs of GPUs that would be set aside as soon as something
 // runs there, or are so already.
 func Faulty(cfg configs.Config, inv gpu.Inventory) []string {

@@ -20,15 +20,11 @@ import (
 // asks for does: free memory differs from one start to the next, and engines
 // with another command line could not be adopted.
 func tuneAll(cfg configs.Config, models []Model, places [][]Place, left []shim.State, memory hostmem.Memory, record string) error {
-	total := 0
-	for _, p := range places {
-		total += len(p)
-	}
 	kept := readChoices(record)
 	next := choices{}
 	for i := range models {
 		m := &models[i]
-		facts := m.facts(cfg, places[i], total, memory)
+		facts := m.facts(cfg, places[i], count(places), memory)
 		asked := m.asked(cfg, facts)
 		c, known := kept[m.Alias]
 		runs := slices.ContainsFunc(left, func(s shim.State) bool { return s.Model == m.Alias })
@@ -49,6 +45,32 @@ func tuneAll(cfg configs.Config, models []Model, places [][]Place, left []shim.S
 		m.Engine = vllm.New(m.Install, vllm.Options{Settings: m.Tuned.Arguments()})
 	}
 	return next.write(record)
+}
+
+// Preview decides the settings of models that have been given places, as a start
+// without engines left over would. Nothing is kept.
+func Preview(cfg configs.Config, models []Model, places [][]Place, install vllm.Install) error {
+	memory := hostmem.Look("/")
+	for i := range models {
+		m := &models[i]
+		m.Install = install
+		facts := m.facts(cfg, places[i], count(places), memory)
+		decision, err := tune.Decide(facts)
+		if err != nil {
+			return err
+		}
+		m.Tuned, m.KVTokenBytes = decision, facts.KVBytes()
+	}
+	return nil
+}
+
+// count is how many replicas there are in all.
+func count(places [][]Place) int {
+	total := 0
+	for _, p := range places {
+		total += len(p)
+	}
+	return total
 }
 
 // platforms by configured device.

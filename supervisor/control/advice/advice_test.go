@@ -166,3 +166,21 @@ func TestCount(t *testing.T) {
 		}
 	}
 }
+
+func TestBrieflyAtThisMoment(t *testing.T) {
+	replica := func(need int) control.Replica {
+		return control.Replica{Sessions2m: 6, SessionTokens2m: need, Engine: &control.Engine{KVCapacityTokens: 40_000}}
+	}
+	l := Now([]control.Replica{replica(66_000), replica(66_000), {}, {Engine: &control.Engine{}}})
+	if l.Capacity != 80_000 || l.Replica != 40_000 || l.Need != 132_000 || l.PeakSessions != 12 || l.Fits() != 7 {
+		t.Errorf("%+v", l)
+	}
+	m := model(func(m *control.Model) { m.FP8KV, m.WeightsBytes = "good", 0 })
+	want := "fewer sessions at once (about 7 fit), `affinity: admission`, `kv_offload: auto`, `-- --kv-cache-dtype fp8`"
+	if got := Briefly(m, l); got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+	if got := Briefly(control.Model{Policy: control.PolicyAdmission}, Load{}); got != "fewer sessions at once" {
+		t.Errorf("nothing known: %s", got)
+	}
+}

@@ -58,20 +58,20 @@ func Sum(minutes []control.Minute) Load {
 	return l
 }
 
-// Now makes a Load of this moment's status of a model: what its ready replicas
-// say.
+// Now makes a Load of this moment: of a model's replicas with figures, and the
+// conversations of the last two minutes.
 func Now(replicas []control.Replica) Load {
 	l := Load{Minutes: 1}
 	for _, r := range replicas {
 		if r.Engine == nil || r.Engine.KVCapacityTokens == 0 {
 			continue
 		}
-		l.Need += r.SessionTokens
+		l.Need += r.SessionTokens2m
+		l.PeakSessions += r.Sessions2m
 		l.Capacity += r.Engine.KVCapacityTokens
 		if l.Replica == 0 || r.Engine.KVCapacityTokens < l.Replica {
 			l.Replica = r.Engine.KVCapacityTokens
 		}
-		l.PeakSessions += r.StickySessions
 	}
 	l.PeakNeed, l.Sessions = l.Need, float64(l.PeakSessions)
 	if l.PeakSessions > 0 {

@@ -43,6 +43,25 @@ func Remedies(m control.Model, l Load) []Remedy {
 	return out
 }
 
+// Briefly names in half a sentence what helps: "fewer sessions at once (about 14
+// fit), `affinity: admission`, ...".
+func Briefly(m control.Model, l Load) string {
+	var parts []string
+	for _, r := range Remedies(m, l) {
+		switch {
+		case !r.Helps:
+		case r.Kind == FewerSessions && r.Sessions > 0:
+			parts = append(parts, fmt.Sprintf("fewer sessions at once (about %d fit)", r.Sessions))
+		case r.Kind == FewerSessions:
+			parts = append(parts, "fewer sessions at once")
+		default:
+			try, _, _ := strings.Cut(r.Try, " (")
+			parts = append(parts, try)
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
 func fewerSessions(l Load) Remedy {
 	r := Remedy{Kind: FewerSessions, Helps: true, Sessions: l.Fits(), Text: "fewer conversations at once"}
 	if r.Sessions > 0 {
