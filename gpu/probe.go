@@ -10,10 +10,9 @@ import (
 // long cannot tell: it goes on with the library it once loaded, also after an
 // upgrade has put one on the disk that does not fit the kernel's module.
 func Probe(ctx context.Context, opts ChildOptions) error {
+	opts = opts.withDefaults()
+	opts.Budget = opts.StartBudget // its one sample waits for the start
 	child := NewChild(opts)
-	_, err := child.Detect(ctx) // waits for the start
-	if err == nil {
-		_, err = child.Sample(ctx)
-	}
+	_, err := child.Sample(ctx) // not Detect: who watches asks this twice a minute
 	return errors.Join(err, child.Close())
 }

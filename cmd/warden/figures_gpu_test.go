@@ -136,9 +136,11 @@ func TestFigureNVML(t *testing.T) {
 		}
 		waits = append(waits, one.wait())
 	}
-	t.Logf("first byte p99 %s before, %s during %d NVML faults (%d requests)", quiet, quantile(waits, 0.99), len(faults), len(waits))
+	// Other tests run beside this one, now more of them and now less.
+	quiet = max(quiet, quantile(steadyWaits(t, c, 3*time.Second, "quiet again"), 0.99))
+	t.Logf("first byte p99 %s before and after, %s during %d NVML faults (%d requests)", quiet, quantile(waits, 0.99), len(faults), len(waits))
 	if p99 := quantile(waits, 0.99); p99 > 2*quiet+50*time.Millisecond {
-		t.Errorf("first byte p99 %s during NVML faults, %s before", p99, quiet)
+		t.Errorf("first byte p99 %s during NVML faults, %s before and after", p99, quiet)
 	}
 	if diff := cmp.Diff(before, identities(w.waitFor(allReady))); diff != "" {
 		t.Errorf("engines before (-) and after (+):\n%s", diff)

@@ -24,7 +24,7 @@ import (
 func unharmed(t *testing.T, c *client, name string, happens func()) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
-	arriving := c.trickle(ctx, 20*time.Millisecond, name)
+	arriving := c.trickle(ctx, 100*time.Millisecond, name)
 	happens()
 	stop()
 	all := arriving.wait()

@@ -55,7 +55,7 @@ func New(ctx context.Context, cfg configs.Config, bus *events.Bus, log *slog.Log
 		child := gpu.NewChild(gpu.ChildOptions{Argv: self.Argv(self.NVML)})
 		w.source, w.events = child, child.Events()
 		w.hold = newStartHold(func(ctx context.Context) error {
-			return gpu.Probe(ctx, gpu.ChildOptions{Argv: self.Argv(self.NVML), StartBudget: probeBudget, DetectBudget: probeBudget})
+			return gpu.Probe(ctx, gpu.ChildOptions{Argv: self.Argv(self.NVML), StartBudget: probeBudget})
 		}, func(began bool, h control.Hold) { w.tellHold(bus, began, h) })
 	}
 	inv, err := w.source.Detect(ctx)
