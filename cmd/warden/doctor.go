@@ -20,8 +20,8 @@ about what would not work. It starts and changes nothing and needs no running wa
 The exit code is 5 when a check fails.`,
 		Example: "  warden doctor\n  warden doctor --model qwen3-4b --json",
 	}
-	f := upFlags{changedFlags: func(string) bool { return false }}
-	cmd.Flags().StringSliceVar(&f.models, "model", nil, "also check this model: a short `NAME`, a repository or a directory; repeatable")
+	var f upFlags
+	cmd.Flags().StringSliceVar(&f.Names, "model", nil, "also check this model: a short `NAME`, a repository or a directory; repeatable")
 	device := cmd.Flags().String("device", "", "`DEVICE` engines run on: cuda, or cpu for vLLM's CPU build; else as configured")
 	asJSON := cmd.Flags().Bool("json", false, "print JSON")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -52,7 +52,7 @@ func (a *app) configFacts(f *upFlags) (configs.Config, []plan.Model, doctor.Conf
 	loaded, err := a.loadConfig(f.forConfig)
 	cfg := loaded.Config
 	if err == nil {
-		err = f.applyModels(&cfg)
+		err = f.Apply(&cfg)
 	}
 	if err == nil {
 		err = cfg.Validate()

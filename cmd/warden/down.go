@@ -4,18 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lm-warden/warden/cmd/internal/exit"
 	"github.com/lm-warden/warden/cmd/internal/paths"
 	"github.com/lm-warden/warden/cmd/internal/remote"
-	"github.com/lm-warden/warden/supervisor"
 	"github.com/lm-warden/warden/supervisor/control"
-	"github.com/lm-warden/warden/supervisor/events"
 )
 
 func (a *app) downCommand() *cobra.Command {
@@ -32,7 +27,7 @@ left. Engines whose warden is gone are ended as well.`,
 			return usageError(cmd, fmt.Errorf("--drain %v must not be negative", *drain))
 		}
 		err := a.ask(cmd.Context(), func(ctx context.Context, c *control.Client) error {
-			return a.shutDownAndWait(ctx, c, control.ShutdownRequest{Drain: control.Duration(*drain), Now: *now})
+			return remote.Down(ctx, c, control.ShutdownRequest{Drain: control.Duration(*drain), Now: *now}, a.out)
 		})
 		if errors.Is(err, control.ErrNoDaemon) {
 			return a.sweep(cmd.Context(), err)
@@ -40,79 +35,6 @@ left. Engines whose warden is gone are ended as well.`,
 		return err
 	}
 	return cmd
-}
-
-// shutDownAndWait orders the stop and follows the daemon until it is gone. It
-// watches first, so that nothing of the stop is missed.
-func (a *app) shutDownAndWait(ctx context.Context, c *control.Client, req control.ShutdownRequest) error {
-	var running []string // replicas that are still to be told of
-	seen, ordered := uint64(0), false
-	for msg, err := range c.Watch(ctx) {
-		if err != nil {
-			if !ordered {
-				return err
-			}
-			break // it went away, as ordered
-		}
-		news := msg.Recent
-		if msg.Event != nil {
-			news = append(news, *msg.Event)
-		}
-		for _, e := range news {
-			if ordered && e.Seq > seen {
-				a.tellStop(e)
-				running = slices.DeleteFunc(running, func(id string) bool { return e.Kind == events.KindExited && id == e.Replica })
-			}
-			seen = max(seen, e.Seq)
-		}
-		if ordered || msg.Status == nil {
-			continue
-		}
-		ordered = true
-		for _, r := range msg.Status.Replicas {
-			if r.PID != 0 {
-				running = append(running, r.ID)
-			}
-		}
-		if err := c.Shutdown(ctx, req); err != nil {
-			return err
-		}
-	}
-	if err := remote.AwaitEnd(ctx, c.Socket()); err != nil {
-		return err
-	}
-	if len(running) > 0 { // the stream ended before it told, or warden died in the middle of it
-		ended, err := a.endLeftovers(ctx, filepath.Dir(c.Socket()))
-		if err != nil {
-			return err
-		}
-		for _, id := range running {
-			if !slices.ContainsFunc(ended, func(what string) bool { return strings.HasPrefix(what, id) }) {
-				fmt.Fprintf(a.out, "%s: stopped\n", id)
-			}
-		}
-	}
-	fmt.Fprintln(a.out, "stopped")
-	return nil
-}
-
-// endLeftovers ends engines whose warden died, and says which.
-func (a *app) endLeftovers(ctx context.Context, runtime string) (ended []string, err error) {
-	ended, err = supervisor.Sweep(ctx, runtime)
-	for _, what := range ended {
-		fmt.Fprintf(a.out, "%s: ended, its warden was gone\n", what)
-	}
-	return ended, err
-}
-
-// tellStop prints what of a stop a person waits for.
-func (a *app) tellStop(e events.Event) {
-	switch e.Kind {
-	case events.KindExited:
-		fmt.Fprintf(a.out, "%s: stopped, %s\n", e.Replica, e.Text)
-	case control.DaemonStopping:
-		fmt.Fprintln(a.out, e.Text)
-	}
 }
 
 // sweep ends engines whose warden died. Without any, noDaemon stands.
@@ -125,7 +47,7 @@ func (a *app) sweep(ctx context.Context, noDaemon error) error {
 	if !paths.Exists(paths.RuntimeDir(name)) {
 		return nothing
 	}
-	ended, err := a.endLeftovers(ctx, paths.RuntimeDir(name))
+	ended, err := remote.EndLeft(ctx, paths.RuntimeDir(name), a.out)
 	if err == nil && len(ended) == 0 {
 		return nothing
 	}

@@ -37,7 +37,7 @@ func (a *app) upHere(cfg configs.Config, f *upFlags, mode tui.ProgressMode) erro
 // daemonOptions is what the daemon of this start is to serve.
 func daemonOptions(cfg configs.Config, f *upFlags, log *slog.Logger) daemon.Options {
 	opts := daemon.Options{Config: cfg, Log: log, Version: version, Revision: revision()}
-	if f.demo {
+	if f.Demo {
 		opts.DemoSessions = f.demoLoad
 	}
 	return opts

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lm-warden/warden/cmd/internal/exit"
+	"github.com/lm-warden/warden/cmd/internal/overlay"
 	"github.com/lm-warden/warden/cmd/internal/paths"
 	"github.com/lm-warden/warden/configs"
 	"github.com/lm-warden/warden/supervisor/control"
@@ -17,25 +17,16 @@ import (
 
 // upFlags are the flags of `warden up`.
 type upFlags struct {
-	models       []string
-	dp, tp       int
-	gpus         []int
-	maxNumSeqs   int
-	kvOffload    string
-	spill        string
-	affinity     string
-	demo         bool
-	demoLoad     int
-	detach       bool
-	noWait       bool
-	noTUI        bool
-	ascii        bool
-	progress     string
-	leash        bool
-	takeover     bool
-	engineArgs   []string
-	forConfig    map[string]any // by configuration key
-	changedFlags func(string) bool
+	overlay.Models
+	demoLoad  int
+	detach    bool
+	noWait    bool
+	noTUI     bool
+	ascii     bool
+	progress  string
+	leash     bool
+	takeover  bool
+	forConfig map[string]any // by configuration key
 }
 
 func (a *app) upCommand() *cobra.Command {
@@ -58,7 +49,7 @@ the replica whose prefix cache holds it. What follows -- goes to vLLM unchanged.
 	}
 	f.register(a, cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		f.engineArgs = args
+		f.EngineArgs = args
 		f.collect(cmd)
 		return a.up(cmd.Context(), &f)
 	}
@@ -75,17 +66,17 @@ func (f *upFlags) register(a *app, cmd *cobra.Command) {
 	d := configs.Default()
 	fl := cmd.Flags()
 	fl.SortFlags = false
-	fl.StringSliceVar(&f.models, "model", nil, "short `NAME` (warden models), repository or directory; repeatable")
-	fl.IntVar(&f.dp, "dp", 0, "`N` replicas; 0: as many as the GPUs allow")
-	fl.IntVar(&f.tp, "tp", 0, "`N` GPUs for each replica, default 1")
-	fl.IntSliceVar(&f.gpus, "gpus", nil, "use only these GPUs, a `LIST` such as 0,1")
+	fl.StringSliceVar(&f.Names, "model", nil, "short `NAME` (warden models), repository or directory; repeatable")
+	fl.IntVar(&f.DP, "dp", 0, "`N` replicas; 0: as many as the GPUs allow")
+	fl.IntVar(&f.TP, "tp", 0, "`N` GPUs for each replica, default 1")
+	fl.IntSliceVar(&f.GPUs, "gpus", nil, "use only these GPUs, a `LIST` such as 0,1")
 	fl.String("device", d.Engine.Device, "`DEVICE` engines run on: cuda, or cpu for vLLM's CPU build [WARDEN_ENGINE_DEVICE]")
 	fl.String("vllm", "", "`PATH` the vllm program, else it is searched for [WARDEN_ENGINE_VLLM]")
 	fl.String("listen", d.Listen, "`ADDRESS` where the API listens [WARDEN_LISTEN]")
-	fl.StringVar(&f.affinity, "affinity", "", "`MODE` placement: on (affinity), admission or off")
-	fl.StringVar(&f.spill, "spill-limit", "", "`N` requests in flight from which a turn is served elsewhere, or auto")
-	fl.IntVar(&f.maxNumSeqs, "max-num-seqs", 0, "`N` concurrent sequences of an engine; 0: as many as its KV cache holds sessions")
-	fl.StringVar(&f.kvOffload, "kv-offload", "", "`SIZE` of the KV cache's tier in host memory: auto, off or GiB per replica")
+	fl.StringVar(&f.Affinity, "affinity", "", "`MODE` placement: on (affinity), admission or off")
+	fl.StringVar(&f.SpillLimit, "spill-limit", "", "`N` requests in flight from which a turn is served elsewhere, or auto")
+	fl.IntVar(&f.MaxNumSeqs, "max-num-seqs", 0, "`N` concurrent sequences of an engine; 0: as many as its KV cache holds sessions")
+	fl.StringVar(&f.KVOffload, "kv-offload", "", "`SIZE` of the KV cache's tier in host memory: auto, off or GiB per replica")
 	fl.Bool("parallel-start", false, "start all replicas at once [WARDEN_ENGINE_PARALLEL_START]")
 	fl.String("api-keys-file", "", "0600 `FILE` of API keys (warden keys) [WARDEN_API_KEYS_FILE]")
 	fl.String("access-log", "", "`FILE` for one JSON line a request, never content [WARDEN_ACCESS_LOG]")
@@ -94,7 +85,7 @@ func (f *upFlags) register(a *app, cmd *cobra.Command) {
 	fl.Bool("insecure", false, "listen beyond loopback without API keys [WARDEN_INSECURE]")
 	fl.Duration("drain", d.Drain, "longest `TIME` for held requests at the stop [WARDEN_DRAIN]")
 	fl.Duration("max-wait", d.MaxWait, "longest `TIME` a request waits for a replica [WARDEN_MAX_WAIT]")
-	fl.BoolVar(&f.demo, "demo", false, "SIMULATED engines and load: no GPU, no vLLM")
+	fl.BoolVar(&f.Demo, "demo", false, "SIMULATED engines and load: no GPU, no vLLM")
 	fl.IntVar(&f.demoLoad, "demo-sessions", 10, "`N` agent sessions of the demo's own load; 0: none")
 	fl.BoolVarP(&f.detach, "detach", "d", false, "return when all replicas are ready and go on behind")
 	fl.BoolVar(&f.noWait, "no-wait", false, "with -d: return at once")
@@ -109,7 +100,7 @@ func (f *upFlags) register(a *app, cmd *cobra.Command) {
 }
 
 func (f *upFlags) collect(cmd *cobra.Command) {
-	f.changedFlags = cmd.Flags().Changed
+	f.Changed = cmd.Flags().Changed
 	f.forConfig = map[string]any{}
 	for flag, key := range configFlags {
 		if cmd.Flags().Changed(flag) {
@@ -120,7 +111,7 @@ func (f *upFlags) collect(cmd *cobra.Command) {
 
 // settle turns flags and files into the configuration of this start.
 func (a *app) settle(f *upFlags) (configs.Config, error) {
-	if f.demo {
+	if f.Demo {
 		f.forConfig["engine::device"] = configs.DeviceSimulated
 		f.forConfig["engine::parallel_start"] = "true"
 	}
@@ -129,7 +120,7 @@ func (a *app) settle(f *upFlags) (configs.Config, error) {
 		return loaded.Config, err
 	}
 	cfg := loaded.Config
-	if err := f.applyModels(&cfg); err != nil {
+	if err := f.Apply(&cfg); err != nil {
 		return cfg, err
 	}
 	if len(cfg.Models) == 0 {
@@ -144,80 +135,6 @@ func (a *app) settle(f *upFlags) (configs.Config, error) {
 		return cfg, exit.Fail(exit.Config, err, "")
 	}
 	return cfg, nil
-}
-
-// applyModels lays the model flags over the configured models.
-func (f *upFlags) applyModels(cfg *configs.Config) error {
-	switch {
-	case len(f.models) > 0:
-		configured := cfg.Models
-		cfg.Models = nil
-		for _, name := range f.models {
-			i := slices.IndexFunc(configured, func(m configs.Model) bool { return m.Alias == name || m.Repo == name })
-			if i >= 0 {
-				cfg.Models = append(cfg.Models, configured[i])
-			} else {
-				cfg.Models = append(cfg.Models, configs.Model{Alias: name})
-			}
-		}
-	case f.demo:
-		cfg.Models = []configs.Model{{Alias: "qwen3-4b", DP: 4}}
-	}
-	perModel := []string{"dp", "tp", "gpus", "affinity", "spill-limit", "max-num-seqs", "kv-offload"}
-	if len(cfg.Models) > 1 {
-		for _, flag := range perModel {
-			if f.changedFlags(flag) {
-				return exit.Fail(exit.Usage, fmt.Errorf("--%s is for one model, and %d are named", flag, len(cfg.Models)), "set it for each model in a configuration file")
-			}
-		}
-		if len(f.engineArgs) > 0 {
-			return exit.Fail(exit.Usage, errors.New("arguments after -- are for one model, and several are named"), "set args for each model in a configuration file")
-		}
-		return nil
-	}
-	for i := range cfg.Models {
-		if err := f.applyTo(&cfg.Models[i]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// applyTo sets what the flags say; wrong values are wrong use, not a wrong file.
-func (f *upFlags) applyTo(m *configs.Model) error {
-	if f.changedFlags("dp") {
-		m.DP = f.dp
-	}
-	if f.changedFlags("tp") {
-		m.TP = f.tp
-	}
-	if f.changedFlags("gpus") {
-		m.GPUs = f.gpus
-	}
-	if f.affinity != "" {
-		m.Affinity = f.affinity
-	}
-	if f.spill != "" {
-		m.SpillLimit = f.spill
-	}
-	if f.maxNumSeqs != 0 {
-		m.MaxNumSeqs = f.maxNumSeqs
-	}
-	if f.kvOffload != "" {
-		m.KVOffload = f.kvOffload
-	}
-	m.Args = append(m.Args, f.engineArgs...)
-	if f.dp < 0 || f.tp < 0 || f.maxNumSeqs < 0 {
-		return exit.Fail(exit.Usage, errors.New("--dp, --tp and --max-num-seqs must not be negative"), "")
-	}
-	if _, err := m.Spill(); err != nil {
-		return exit.Fail(exit.Usage, fmt.Errorf("--spill-limit: %w", err), "")
-	}
-	if _, _, err := m.Offload(); err != nil {
-		return exit.Fail(exit.Usage, fmt.Errorf("--kv-offload: %w", err), "")
-	}
-	_, err := configs.ParsePolicy(m.Affinity)
-	return exit.Fail(exit.Usage, err, "`--affinity on` or `--affinity off`")
 }
 
 // up starts a warden and watches it: in this process where nobody looks on
