@@ -27,7 +27,11 @@ func TestUpgradeOfADetachedWarden(t *testing.T) {
 			command, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", before.PID))
 			return err != nil || len(command) == 0 // gone, or not reaped yet
 		})
-		after := statusOf(t, home)
+		var after control.Status
+		await(t, 20*time.Second, "the engine's adoption", func() bool {
+			after = statusOf(t, home)
+			return after.State != control.DaemonStarting
+		})
 		if after.PID == before.PID || after.State == control.DaemonStopping || after.Replicas[0].PID != before.Replicas[0].PID {
 			t.Fatalf("upgrade %d: warden %d is %s, engine %d; before warden %d, engine %d", round,
 				after.PID, after.State, after.Replicas[0].PID, before.PID, before.Replicas[0].PID)

@@ -228,7 +228,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		case <-d.leaving:
 			return d.handOver(ctx, server, open, cancel)
 		default:
-			d.shutDown(server, cancel)
+			d.shutDown(server, open, cancel)
 			return nil
 		}
 	})
@@ -333,8 +333,12 @@ func (d *Daemon) KillOn(forced <-chan struct{}) {
 	}
 }
 
+// lastWordsLimit is for the last bytes of answers to leave: a turn ends for the
+// router a moment before its client has been told so.
+const lastWordsLimit = time.Second
+
 // shutDown stops the parts in order: requests, engines, then who watches.
-func (d *Daemon) shutDown(server *http.Server, cancel context.CancelFunc) {
+func (d *Daemon) shutDown(server *http.Server, open *conns.Open, cancel context.CancelFunc) {
 	drainCtx, done := context.WithTimeout(context.Background(), d.drain)
 	defer done()
 	go func() {
@@ -351,6 +355,11 @@ func (d *Daemon) shutDown(server *http.Server, cancel context.CancelFunc) {
 		d.log.Warn("requests cut at the stop", "held", d.Held())
 	}
 	d.before.drain(drainCtx)
+	lastWords, spoken := context.WithTimeout(drainCtx, lastWordsLimit)
+	hurry := make(chan struct{})
+	close(hurry) // nobody waits for idle connections
+	open.Wait(lastWords, hurry)
+	spoken()
 	_ = server.Close() // what is still open was given its time
 	d.sup.Shutdown(0)
 	<-d.reaped
