@@ -247,3 +247,23 @@ func TestUnwritablePathIsSaidAtOnce(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// What a line costs: Add in the goroutine that serves the request, the rest in
+// the log's own.
+func BenchmarkAdd(b *testing.B) {
+	l := &Log{queue: make(chan record.Record, 1)}
+	r := answered("a")
+	b.ReportAllocs()
+	for b.Loop() {
+		l.Add(r)
+	}
+}
+
+func BenchmarkLine(b *testing.B) {
+	r := answered("a")
+	var line []byte
+	b.ReportAllocs()
+	for b.Loop() {
+		line = LineOf(r, false).appendTo(line[:0])
+	}
+}

@@ -252,3 +252,15 @@ func TestADeadCollectorCostsNothing(t *testing.T) {
 		})
 	}
 }
+
+// What a span costs the goroutine that serves the request.
+func BenchmarkSpan(b *testing.B) {
+	q := newQueue(Settings{Queue: 1}, &exporter{}, slog.New(slog.DiscardHandler)) // nobody takes them: the rest is dropped
+	tracer := spansFor(q)
+	r := answered()
+	b.ReportAllocs()
+	for b.Loop() {
+		_, end := tracer.Begin(arrived, record.TraceContext{Parent: clientParent})
+		end(r)
+	}
+}
