@@ -6,13 +6,13 @@
 // Reading order, along the life of a warden:
 //
 //   - start: daemon.go (New claims the addresses, looks at the machine, plans;
-//     which devices each replica gets is package plan's), gpuwatch.go, keys.go,
-//     wire.go (how the types of the parts meet), adopt.go (engines that an
-//     earlier warden left), sessions.go (where conversations lived)
-//   - serve: Run in daemon.go; conns holds the API's connections, metrics.go is
-//     GET /metrics, recorders.go who hears of finished requests (access log,
-//     traces), demo.go the load of `up --demo`, systemd.go what a service
-//     manager is told
+//     which devices each replica gets is package plan's, what the GPUs do
+//     gpuwatch's), wire.go (how the types of the parts meet), adopt.go (engines
+//     that an earlier warden left), sessions.go (where conversations lived)
+//   - serve: Run in daemon.go; access.go (who may use the API; package front has
+//     keys and certificate), recorders.go (who hears of finished requests: access
+//     log, traces), metrics.go (GET /metrics), demo.go (the load of `up --demo`),
+//     systemd.go (what a service manager is told)
 //   - status and orders: status.go puts together what the parts know, orders.go
 //     does what the control API asks for, tuning.go (what the plan chose for
 //     the engines), history.go (the last hour), settings.go is what GET /v1/config
