@@ -204,7 +204,7 @@ func maxLines(ts *testscript.TestScript, neg bool, args []string) {
 // matches-schema status|config FILE checks a document against a published
 // schema; what the schema does not know is an error here.
 func matchesSchema(ts *testscript.TestScript, neg bool, args []string) {
-	published := map[string][]byte{"status": configs.StatusSchema(), "config": configs.Schema()}[args[0]]
+	published := map[string][]byte{"status": configs.StatusSchema(), "advise": configs.AdviseSchema(), "config": configs.Schema()}[args[0]]
 	schema, err := jsonschema.Decode(published)
 	ts.Check(err)
 	if found := schema.Check([]byte(ts.ReadFile(args[1])), true); (len(found) > 0) != neg {

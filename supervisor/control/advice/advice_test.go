@@ -103,7 +103,7 @@ func TestRemedies(t *testing.T) {
 		sessions int
 	}{
 		{"fewer sessions", model(nil), over, FewerSessions, true, "about 14 conversations of 11k tokens fit at once, and there were up to 24", "", 14},
-		{"admission", model(nil), over, Admission, true, "wait as a whole", "--affinity admission", 0},
+		{"admission", model(nil), over, Admission, true, "wait as a whole", "`warden affinity admission m`", 0},
 		{"no admission twice", model(func(m *control.Model) { m.Policy = control.PolicyAdmission }), over, Admission, false, "", "", -1},
 		{"tier switched off", model(nil), over, HostTier, true, "16 GiB of this machine's memory a replica would keep 117k tokens more", "`kv_offload: auto`", 42},
 		{"tier off for both reasons", model(func(m *control.Model) { m.KVOffload.Warning = "off: the model has sliding attention layers" }), over, HostTier, false, "sliding attention layers", "", 0},
@@ -176,7 +176,7 @@ func TestBrieflyAtThisMoment(t *testing.T) {
 		t.Errorf("%+v", l)
 	}
 	m := model(func(m *control.Model) { m.FP8KV, m.WeightsBytes = "good", 0 })
-	want := "fewer sessions at once (about 7 fit), `affinity: admission`, `kv_offload: auto`, `-- --kv-cache-dtype fp8`"
+	want := "fewer sessions at once (about 7 fit), `warden affinity admission m`, `kv_offload: auto`, `-- --kv-cache-dtype fp8`"
 	if got := Briefly(m, l); got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}

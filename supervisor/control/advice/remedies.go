@@ -44,7 +44,7 @@ func Remedies(m control.Model, l Load) []Remedy {
 }
 
 // Briefly names in half a sentence what helps: "fewer sessions at once (about 14
-// fit), `affinity: admission`, ...".
+// fit), `warden affinity admission m`, ...".
 func Briefly(m control.Model, l Load) string {
 	var parts []string
 	for _, r := range Remedies(m, l) {
@@ -74,7 +74,7 @@ func fewerSessions(l Load) Remedy {
 // 1.7 times as many turns as affinity (`make ladder`).
 func admission(m control.Model, _ Load) (Remedy, bool) {
 	return Remedy{
-		Kind: Admission, Helps: true, Try: "`affinity: admission` (warden up --affinity admission)",
+		Kind: Admission, Helps: true, Try: "`warden affinity admission " + m.Alias + "`",
 		Text: "admission lets as many conversations in as fit and makes the others wait as a whole, instead of letting them evict each other",
 	}, m.Policy != control.PolicyAdmission
 }
