@@ -66,7 +66,7 @@ func Find(s control.Status, waits Waits) []Finding {
 			}
 		}
 	}
-	out = append(append(out, setAside(s)...), throttled(s)...)
+	out = slices.Concat(out, setAside(s), unread(s), throttled(s))
 	slices.SortStableFunc(out, func(a, b Finding) int { return cmp.Compare(b.Level, a.Level) })
 	if len(out) == 0 || out[0].Level == Fine {
 		out = append(out, fine(s))

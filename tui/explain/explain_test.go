@@ -110,6 +110,9 @@ func TestFind(t *testing.T) {
 			s.GPUs = []control.GPU{{Index: 1, Name: "L4", Replica: "r1", Aside: &control.Aside{Cause: "XID 119", Fix: "reset it"}}}
 			s.Replicas[1].State, s.Replicas[1].Diagnosis = control.StateParked, &control.Diagnosis{Cause: "its GPU is set aside: XID 119", Fix: "reset it; then retry"}
 		}, Bad, "r1", []string{"r1 gave up: its GPU is set aside: XID 119", "reset it; then retry"}},
+		{"GPU that cannot be read", func(s *control.Status) {
+			s.GPUs = []control.GPU{{Index: 1, Name: "L4", UnavailableReason: "no permission", UnavailableFix: "join the group"}}
+		}, Note, "r1", []string{"GPU 1 cannot be read: no permission", "served as before", "Join the group."}},
 		{"prefix break of known cause", func(s *control.Status) {
 			s.Replicas[1].Sessions = []control.Session{{ID: "41c0", Turns: 4, Tokens: 14000, Home: "r1",
 				Break: &control.PrefixBreak{Cause: "system_date", Text: "the date in the system prompt changed", Fix: "set X=1"}}}

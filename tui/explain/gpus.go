@@ -43,6 +43,26 @@ func setAside(s control.Status) []Finding {
 	return out
 }
 
+// unread tells of GPUs whose figures are missing, which harms nothing else.
+func unread(s control.Status) []Finding {
+	var out []Finding
+	for _, g := range s.GPUs {
+		if g.UnavailableReason == "" || g.Aside != nil {
+			continue
+		}
+		f := Finding{
+			Level:    Note,
+			Short:    fmt.Sprintf("GPU %d cannot be read: %s", g.Index, g.UnavailableReason),
+			Cause:    fmt.Sprintf("GPU %d (%s) cannot be read: %s.", g.Index, g.Name, g.UnavailableReason),
+			Evidence: "Its figures are missing; requests are served as before.",
+			Remedy:   orLook(g.UnavailableFix),
+		}
+		f.Replicas, f.Model = on(s, g)
+		out = append(out, f)
+	}
+	return out
+}
+
 // orLook is what to do where no fix is known.
 func orLook(fix string) string {
 	if fix == "" {

@@ -22,8 +22,11 @@ func WriteStatus(w io.Writer, s control.Status, wide bool) error {
 		fmt.Fprintf(w, "no engine can start: %s\n  fix: %s\n  engines that run go on; nothing is restarted since %s\n", h.Cause, h.Fix, h.Since.Local().Format(time.TimeOnly))
 	}
 	for _, g := range s.GPUs {
-		if a := g.Aside; a != nil {
+		switch a := g.Aside; {
+		case a != nil:
 			fmt.Fprintf(w, "GPU %d is set aside: %s\n  fix: %s\n", g.Index, a.Cause, asideFix(g))
+		case g.UnavailableReason != "":
+			fmt.Fprintf(w, "GPU %d cannot be read: %s\n  fix: %s\n", g.Index, g.UnavailableReason, g.UnavailableFix)
 		}
 	}
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
