@@ -30,7 +30,7 @@ type answer struct {
 // attempt sends the request to one replica and copies the answer back. again
 // says that it failed there and that the client has seen nothing of it, so
 // that it may be tried on another one.
-func (x *exchange) attempt(p place) (again bool) {
+func (x *exchange) attempt(p *place) (again bool) {
 	resp, err := p.up.link.Send(x.ctx, x.outgoing(p))
 	if err != nil {
 		return x.brokeOff(p, fmt.Errorf("replica %s: %w", p.up.id, err))
@@ -44,7 +44,7 @@ func (x *exchange) attempt(p place) (again bool) {
 
 // outgoing builds the request for one replica. The path is the one from the
 // list of routes, the query the client's own.
-func (x *exchange) outgoing(p place) *link.Request {
+func (x *exchange) outgoing(p *place) *link.Request {
 	target := url.URL{Path: x.req.URL.Path, RawQuery: x.req.URL.RawQuery}
 	req := &link.Request{
 		Method: x.req.Method,
@@ -63,7 +63,7 @@ func (x *exchange) outgoing(p place) *link.Request {
 
 // brokeOff handles a connection that failed before anything was sent to the
 // client.
-func (x *exchange) brokeOff(p place, err error) (again bool) {
+func (x *exchange) brokeOff(p *place, err error) (again bool) {
 	if x.ctx.Err() != nil {
 		x.cut()
 		return false
@@ -78,7 +78,7 @@ func (x *exchange) brokeOff(p place, err error) (again bool) {
 // engineRefused handles an answer with an error status. Most of them are about
 // the request itself and are passed on in the engine's words, which clients
 // match. A dead engine, and one that is full, are tried elsewhere.
-func (x *exchange) engineRefused(p place, resp *link.Answer) (again bool) {
+func (x *exchange) engineRefused(p *place, resp *link.Answer) (again bool) {
 	body, err := io.ReadAll(io.LimitReader(resp, maxErrorBody+1))
 	if err != nil {
 		return x.brokeOff(p, fmt.Errorf("replica %s: %w", p.up.id, err))

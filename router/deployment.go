@@ -119,7 +119,7 @@ func (d *deployment) configure(m Model) {
 func (d *deployment) arrive(x *exchange) *turn {
 	d.describe(x)
 	who := x.who
-	t := &turn{d: d, id: d.router.nextTurn.Add(1), who: who, answers: make(chan placement.Action, 1),
+	t := &turn{d: d, id: d.router.nextTurn.Add(1), client: who.Client, class: who.Class, turns: who.Turns, answers: make(chan placement.Action, 1),
 		estimate: x.scan.Chars / charsPerToken, arrived: x.record.Arrived, folded: x.edit.FoldSystemTurns,
 		body: d.router.fingerprint(x.payload.Bytes), drop: x.drop}
 	ask := placement.Turn{
@@ -138,7 +138,7 @@ func (d *deployment) arrive(x *exchange) *turn {
 		d.refuse(t, placement.Reject{TurnID: t.id, Why: placement.WhyPinnedGone})
 		return t
 	}
-	d.recognise(t, &ask)
+	d.recognise(t, who, &ask)
 	t.asked = time.Now()
 	d.step(placement.Arrive{Turn: ask})
 	d.router.metrics.Decided(time.Since(t.asked))
@@ -150,7 +150,7 @@ func (d *deployment) arrive(x *exchange) *turn {
 // is taken for the placement: it takes longer than all that happens under it.
 func (d *deployment) describe(x *exchange) {
 	d.mu.Lock()
-	known := d.index.RootKnown(&x.who)
+	known := d.index.RootKnown(x.who)
 	d.mu.Unlock()
 	if !known {
 		x.who.Describe(x.scan, x.payload.Bytes)
@@ -163,8 +163,8 @@ const charsPerToken = 4
 
 // recognise names the turn's conversation, by the client's id or by its
 // content, and finds the replica that its history is warm on.
-func (d *deployment) recognise(t *turn, ask *placement.Turn) {
-	t.same = d.index.Resolve(t.who, time.Now())
+func (d *deployment) recognise(t *turn, who *identity.Identity, ask *placement.Turn) {
+	t.same = d.index.Resolve(*who, time.Now())
 	t.key = t.same.Key
 	if t.key.IsZero() {
 		return
@@ -182,7 +182,7 @@ func (d *deployment) recognise(t *turn, ask *placement.Turn) {
 		d.talks.Put(t.key, talk)
 		d.stats.sessionsSeen++
 	}
-	talk.client, talk.class, talk.parent = t.who.Client, t.who.Class, t.who.Parent
+	talk.client, talk.class, talk.parent = t.client, t.class, who.Parent
 	t.talk = talk
 	d.replaceEarlier(t)
 	talk.open = append(talk.open, t)
@@ -191,7 +191,7 @@ func (d *deployment) recognise(t *turn, ask *placement.Turn) {
 // pinned directs a turn that builds on a stored response to the process that
 // holds it; false when nobody does. With one replica there is no choice, and
 // it may know the response from before warden started.
-func (d *deployment) pinned(who identity.Identity, ask *placement.Turn) bool {
+func (d *deployment) pinned(who *identity.Identity, ask *placement.Turn) bool {
 	if who.StatePin == "" {
 		return true
 	}

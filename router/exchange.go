@@ -32,14 +32,15 @@ type exchange struct {
 	payload *payload.Payload
 	parts   [][]byte // what an engine gets: pieces of the payload, and edits between them
 	scan    *identity.Body
-	who     identity.Identity
+	who     *identity.Identity
 	edit    identity.Edit // what warden changed in the body
 	drop    func()        // ends the request for a later copy of it
 
 	turn      *turn
 	committed bool      // something of an engine's answer has been sent
 	deadline  time.Time // of writes to the client
-	refusedBy *answer   // an engine's own "not now", in case all say so
+	stream    *dialect.Stream
+	refusedBy *answer // an engine's own "not now", in case all say so
 
 	record Record
 	traced func(Record) // ends the span; nil without one
@@ -137,14 +138,15 @@ func (x *exchange) understand() (*deployment, *refusal) {
 
 // identify says which conversation the request belongs to.
 func (x *exchange) identify() {
-	x.who = identity.Identify(identity.Request{
+	who := identity.Identify(identity.Request{
 		Method: x.req.Method, Path: x.req.URL.Path, PeerAddr: x.req.RemoteAddr, APIKeyID: x.keyID,
 		Model: x.record.Model, Header: x.req.Header, ExtraHeaders: x.router.opts.SessionHeaders,
 	}, x.scan)
 	if x.api == dialect.Plain || x.api == dialect.CountTokens {
-		x.who.Class = identity.Auxiliary
+		who.Class = identity.Auxiliary
 	}
-	x.record.Client, x.record.Class = x.who.Client, string(x.who.Class)
+	x.who = &who
+	x.record.Client, x.record.Class = who.Client, string(who.Class)
 }
 
 // serveBy gets a place at d and tries replicas until one has answered.
@@ -152,28 +154,31 @@ func (x *exchange) serveBy(d *deployment) {
 	x.turn = d.arrive(x)
 	x.record.Session, x.record.Estimate = x.turn.key.String(), x.turn.estimate
 	defer x.end()
-	for {
-		asked := time.Now()
-		place, reject, err := x.turn.wait(x.ctx)
-		x.record.Waited += time.Since(asked)
-		switch {
-		case err != nil:
-			x.cut()
-			return
-		case reject != nil:
-			x.refuseTurn(*reject)
-			return
-		}
-		x.record.Attempts++
-		x.record.Replica, x.record.Generation, x.record.Reason = place.up.id, place.up.generation, place.Reason
-		if x.record.Placed.IsZero() {
-			x.record.Placed = time.Now()
-		}
-		if !x.attempt(place) {
-			return
-		}
+	for p := x.awaitPlace(); p != nil && x.attempt(p); p = x.awaitPlace() {
 		x.turn.retry()
 	}
+}
+
+// awaitPlace returns where the request goes next, or answers it and returns
+// nil when it goes nowhere.
+func (x *exchange) awaitPlace() *place {
+	asked := time.Now()
+	p, reject, err := x.turn.wait(x.ctx)
+	x.record.Waited += time.Since(asked)
+	switch {
+	case err != nil:
+		x.cut()
+		return nil
+	case reject != nil:
+		x.refuseTurn(*reject)
+		return nil
+	}
+	x.record.Attempts++
+	x.record.Replica, x.record.Generation, x.record.Reason = p.up.id, p.up.generation, p.Reason
+	if x.record.Placed.IsZero() {
+		x.record.Placed = time.Now()
+	}
+	return p
 }
 
 // refuseTurn answers a turn that got no place. When replicas were tried and

@@ -73,7 +73,7 @@ func (d *deployment) mayFold() bool {
 // unfold sends the request once more without rewritten system turns: the
 // model's chat template (Gemma's, Mistral's) refuses two user messages in a
 // row, and will for every conversation.
-func (x *exchange) unfold(p place) (again bool) {
+func (x *exchange) unfold(p *place) (again bool) {
 	d := x.turn.d
 	d.mu.Lock()
 	if !d.alternating {

@@ -22,7 +22,7 @@ const tokensPerPriority = 200
 func EnginePriority(uncached int) int { return max(uncached, 0) / tokensPerPriority }
 
 // prioritise tells an engine that orders by it what the turn will cost.
-func (x *exchange) prioritise(h http.Header, p place) {
+func (x *exchange) prioritise(h http.Header, p *place) {
 	if x.turn.d.modelNow().EnginePriority {
 		h.Set(priorityHeader, strconv.Itoa(EnginePriority(p.ExpectedUncached)))
 	}

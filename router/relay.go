@@ -20,7 +20,7 @@ const maxWhole = 1 << 20
 
 // relay copies an answer with a good status to the client: a stream piece by
 // piece, each as soon as it has come. again is as for attempt.
-func (x *exchange) relay(p place, resp *link.Answer) (again bool) {
+func (x *exchange) relay(p *place, resp *link.Answer) (again bool) {
 	if isEventStream(resp) {
 		return x.relayStream(p, resp)
 	}
@@ -30,9 +30,10 @@ func (x *exchange) relay(p place, resp *link.Answer) (again bool) {
 // relayStream copies a stream of events. Nothing is sent before the first byte
 // has come: vLLM sends its headers long before the first token, and until
 // something was sent the request can still move to another replica.
-func (x *exchange) relayStream(p place, resp *link.Answer) (again bool) {
-	stream := dialect.NewStream(x.api, dialect.Edits{HideUsage: x.edit.IncludeUsage, MendUsage: x.mendsUsage(true)})
-	defer func() { x.record.Measured(stream.Summary) }()
+func (x *exchange) relayStream(p *place, resp *link.Answer) (again bool) {
+	x.stream = dialect.NewStream(x.api, dialect.Edits{HideUsage: x.edit.IncludeUsage, MendUsage: x.mendsUsage(true)})
+	stream := x.stream
+	defer x.measured()
 	for {
 		piece, err := resp.Next()
 		if err != nil {
@@ -52,10 +53,13 @@ func (x *exchange) relayStream(p place, resp *link.Answer) (again bool) {
 	}
 }
 
+// measured takes over what a stream said about itself.
+func (x *exchange) measured() { x.record.Measured(x.stream.Summary) }
+
 // streamOver ends a stream after its last piece. One that has its end marker
 // is complete whatever happens to the connection; one that has not is broken
 // even if the engine closed it properly.
-func (x *exchange) streamOver(p place, resp *link.Answer, stream *dialect.Stream, err error) (again bool) {
+func (x *exchange) streamOver(p *place, resp *link.Answer, stream *dialect.Stream, err error) (again bool) {
 	if stream.Ended {
 		if stream.Failed {
 			x.record.Failed = true
@@ -81,7 +85,7 @@ func (x *exchange) streamOver(p place, resp *link.Answer, stream *dialect.Stream
 // relayWhole copies an unstreamed answer. Nothing of it is sent before it is
 // complete: a client can do nothing with a part, and until then the request can
 // still move to another replica.
-func (x *exchange) relayWhole(p place, resp *link.Answer) (again bool) {
+func (x *exchange) relayWhole(p *place, resp *link.Answer) (again bool) {
 	whole := x.router.buffers.Get()
 	defer x.router.buffers.Put(whole)
 	for whole.Len() <= maxWhole {
@@ -117,7 +121,7 @@ func (x *exchange) sendWhole(resp *link.Answer, body []byte) {
 }
 
 // relayRest copies what follows of an answer that is too large to hold.
-func (x *exchange) relayRest(p place, resp *link.Answer) (again bool) {
+func (x *exchange) relayRest(p *place, resp *link.Answer) (again bool) {
 	for {
 		piece, err := resp.Next()
 		if errors.Is(err, io.EOF) {
@@ -134,7 +138,7 @@ func (x *exchange) relayRest(p place, resp *link.Answer) (again bool) {
 // broken handles an answer that stops before its end. When the client has seen
 // part of it, its connection is cut, so that it cannot take the part for the
 // whole.
-func (x *exchange) broken(p place, err error) (again bool) {
+func (x *exchange) broken(p *place, err error) (again bool) {
 	err = fmt.Errorf("replica %s: %w", p.up.id, err)
 	if !x.committed {
 		return x.brokeOff(p, err)
@@ -180,7 +184,7 @@ func (x *exchange) send(resp *link.Answer, piece []byte, flush bool) {
 func (x *exchange) commit(resp *link.Answer, stream bool) {
 	x.committed = true
 	x.payload.Release()
-	x.parts = nil
+	x.payload, x.parts, x.scan, x.who = nil, nil, nil, nil
 	h := x.w.Header()
 	gate.Returned(h, resp.Header)
 	if stream {
@@ -193,6 +197,7 @@ func (x *exchange) commit(resp *link.Answer, stream bool) {
 	x.mark()
 	x.record.Status = resp.Status
 	x.w.WriteHeader(resp.Status)
+	resp.Header = nil
 }
 
 // mark tells the client who answered, and why that one.

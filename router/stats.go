@@ -54,7 +54,7 @@ func (d *deployment) account(t *turn, served *upstream, rec *Record) {
 	}
 	r := d.stats.of(served.id)
 	r.Ended(rec.Ended, rec.Failed || rec.Status >= 500)
-	if measured := rec.Usage.PromptTokens >= 0; measured || !rec.FirstToken.IsZero() && t.who.Class != identity.Auxiliary {
+	if measured := rec.Usage.PromptTokens >= 0; measured || !rec.FirstToken.IsZero() && t.class != identity.Auxiliary {
 		r.Used(rec.Ended, rec.Usage, t.estimate)
 	}
 	if rec.Stream && !rec.FirstToken.IsZero() {
@@ -72,7 +72,7 @@ func (d *deployment) diagnose(t *turn, served *upstream, rec *Record) {
 		return
 	}
 	found, say := d.breaks.Ended(&t.talk.past, breaks.Turn{
-		Client: t.who.Client, Same: t.same, Turns: t.who.Turns, Folded: t.folded,
+		Client: t.client, Same: t.same, Turns: t.turns, Folded: t.folded,
 		Replica: string(served.id), Generation: served.generation,
 		Believed: t.believed, Bounded: served.facts.KVCapacityTokens > 0,
 		Good: rec.Ending() == identity.Done, Prompt: rec.Usage.PromptTokens, Cached: rec.Usage.CachedTokens,
@@ -87,12 +87,12 @@ func (d *deployment) diagnose(t *turn, served *upstream, rec *Record) {
 	case breaks.Conversation:
 		subject = session
 	case breaks.Client:
-		subject = "conversations of " + cmp.Or(t.who.Client, "this client") + " break one after the other: " + session
+		subject = "conversations of " + cmp.Or(t.client, "this client") + " break one after the other: " + session
 	default:
 		return
 	}
 	d.tell("prefix_break", served.id, found.Sentence(subject), map[string]string{
-		"session": t.key.Short(), "client": t.who.Client, "cause": string(found.Cause), "fix": found.Fix,
+		"session": t.key.Short(), "client": t.client, "cause": string(found.Cause), "fix": found.Fix,
 		"allowed": strconv.Itoa(found.Allowed), "cached": strconv.Itoa(found.Cached),
 	})
 }

@@ -14,7 +14,9 @@ type turn struct {
 	d        *deployment
 	id       uint64
 	key      identity.Key // of its conversation; zero for none
-	who      identity.Identity
+	client   string
+	class    identity.Class
+	turns    int // in the request
 	same     identity.Resolution
 	talk     *conversation // nil for turns without conversation
 	estimate int           // prompt tokens, from the length of the text
@@ -55,7 +57,7 @@ const lateRetry = 15 * time.Second
 
 // wait returns where the turn goes, why it is refused, or ctx's error; the
 // turn is then over.
-func (t *turn) wait(ctx context.Context) (place, *placement.Reject, error) {
+func (t *turn) wait(ctx context.Context) (*place, *placement.Reject, error) {
 	var late <-chan time.Time
 	if t.again {
 		late = time.After(time.Until(t.arrived.Add(t.hold)))
@@ -63,14 +65,14 @@ func (t *turn) wait(ctx context.Context) (place, *placement.Reject, error) {
 	select {
 	case a := <-t.answers:
 		if reject, ok := a.(placement.Reject); ok {
-			return place{}, &reject, nil
+			return nil, &reject, nil
 		}
 		dispatch := a.(placement.Dispatch)
-		return place{dispatch, t.d.upstreamOf(t)}, nil, nil
+		return &place{dispatch, t.d.upstreamOf(t)}, nil, nil
 	case <-late:
-		return place{}, &placement.Reject{TurnID: t.id, Why: placement.WhyTimeout, RetryAfter: lateRetry}, nil
+		return nil, &placement.Reject{TurnID: t.id, Why: placement.WhyTimeout, RetryAfter: lateRetry}, nil
 	case <-ctx.Done():
-		return place{}, nil, ctx.Err()
+		return nil, nil, ctx.Err()
 	}
 }
 

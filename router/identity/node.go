@@ -248,12 +248,20 @@ const partDepth, messageDepth = maxDepth - 1, maxDepth
 // maxTexts bounds the memory that many small texts cost.
 const maxTexts = 1 << 12
 
+// text is a string of prompt text: where it lies, and its hash.
+type text struct {
+	span
+	sum uint64
+}
+
 // plainText consumes a string of prompt text and remembers where it lay when
 // it belongs to a message itself and not to a tool's result within it.
 func (s *scanner) plainText(depth int) (sum uint64, size int) {
 	raw := s.str()
 	if depth >= partDepth && !s.bad && len(s.texts)+len(s.leading) < maxTexts {
-		s.texts = append(s.texts, span{s.pos - 1 - len(raw), s.pos - 1})
+		sum, size = s.hashText(raw)
+		s.texts = append(s.texts, text{span{s.pos - 1 - len(raw), s.pos - 1}, sum})
+		return sum, size
 	}
 	return s.hashText(raw)
 }

@@ -65,7 +65,7 @@ func (s *scanner) toolMembers(toolName *uint64, depth int) uint64 {
 
 // systemText returns where the leading system text is, part by part, without
 // the billing line, whose hash it returns apart (0: none).
-func (s *scanner) systemText() (parts []span, billing uint64) {
+func (s *scanner) systemText() (parts []text, billing uint64) {
 	for _, at := range append(s.system, s.leading...) {
 		text := at.of(s.src)
 		if bytes.HasPrefix(text, []byte(billingPrefix)) {
@@ -75,6 +75,7 @@ func (s *scanner) systemText() (parts []span, billing uint64) {
 			if more {
 				at.start += len(`\n`)
 			}
+			at.sum, _ = s.hashText(at.of(s.src))
 		}
 		if at.start < at.end {
 			parts = append(parts, at)
@@ -84,11 +85,10 @@ func (s *scanner) systemText() (parts []span, billing uint64) {
 }
 
 // root is the hash of what a chat template renders before the first turn.
-func (s *scanner) root(system []span) uint64 {
+func (s *scanner) root(system []text) uint64 {
 	sum := tagRoot
 	for _, at := range system {
-		text, _ := s.hashText(at.of(s.src))
-		sum = fold(sum, text)
+		sum = fold(sum, at.sum)
 	}
 	sum = fold(sum, uint64(len(system)))
 	sum = fold(sum, s.tools.sum)

@@ -84,7 +84,7 @@ type Body struct {
 
 	ids       bodyIDs
 	edits     edits
-	system    []span // the leading system text, for Describe
+	system    []text // the leading system text, for Describe
 	tools     []tool // for Describe
 	billing   uint64 // hash of Claude Code's billing line, 0 when there is none
 	rootChars int    // prompt text before the first turn, in bytes
@@ -101,9 +101,9 @@ type scanner struct {
 	hashing bool // false for oversize bodies
 
 	turns   []turn
-	texts   []span // prompt strings of the message being read
-	system  []span // of system or instructions
-	leading []span // of system messages before the first turn
+	texts   []text // prompt strings of the message being read
+	system  []text // of system or instructions
+	leading []text // of system messages before the first turn
 	tools   tools
 	salt    uint64
 

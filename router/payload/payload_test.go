@@ -47,16 +47,16 @@ func TestRoom(t *testing.T) {
 		size           int64
 		where          place
 	}{
-		{"nothing declared", 0, -1, limits, small / 4, inBuffer},
+		{"nothing declared", 0, -1, limits, slack, inBuffer},
 		{"small", 0, 60 << 10, limits, 60<<10 + 1, inBuffer},
 		{"empty", 0, 0, limits, bytes.MinRead, inBuffer},
-		{"the largest small one", 0, mib, limits, mib + 1, inBuffer},
+		{"the largest small one", 0, 2 * mib, limits, 2*mib + 1, inBuffer},
 		{"large", 0, 8 * mib, limits, 8*mib + 1, inMemory},
 		{"very large", 0, 20 * mib, limits, 20*mib + 1, inFile},
 		{"very large, never spooled", 0, 20 * mib, Limits{Body: 34 * mib}, 20*mib + 1, inMemory},
-		{"more than may be", 0, 1 << 40, limits, small / 4, inBuffer},
-		{"longer than declared", 11, 10, limits, 11 + 11/4 + small/4, inBuffer},
-		{"grown out of the buffer", mib, -1, limits, 16 * mib, inMemory},
+		{"more than may be", 0, 1 << 40, limits, slack, inBuffer},
+		{"longer than declared", 11, 10, limits, 11 + 11/4 + slack, inBuffer},
+		{"grown out of the buffer", 2 * mib, -1, limits, 16 * mib, inMemory},
 		{"grown out of memory", 16 * mib, -1, limits, 34*mib + 1, inFile},
 		{"declared too short, large", 8*mib + 1, 8 * mib, limits, 16 * mib, inMemory},
 		{"a small limit", 0, -1, Limits{Body: 100}, bytes.MinRead, inBuffer},
@@ -70,7 +70,7 @@ func TestRoom(t *testing.T) {
 
 func TestFill(t *testing.T) {
 	limits := Limits{Body: 8 << 20, Spool: 3 << 20, Dir: t.TempDir()}
-	want := bytes.Repeat([]byte("0123456789"), 400_000)
+	want := bytes.Repeat([]byte("0123456789"), 400_000) // 4 MB: in each of the three
 	for name, in := range map[string]func() io.Reader{
 		"at once":           func() io.Reader { return bytes.NewReader(want) },
 		"in pieces":         func() io.Reader { return iotest.HalfReader(bytes.NewReader(want)) },
@@ -109,14 +109,14 @@ func (endless) Read(to []byte) (int, error) { return len(to), nil }
 // A spooled body lies in a file that nobody can open and that leaves nothing; a
 // place where none can be made costs memory, not the request.
 func TestSpool(t *testing.T) {
-	want := bytes.Repeat([]byte("spooled "), 1<<18)
+	want := bytes.Repeat([]byte("spooled "), 1<<19)
 	dir := t.TempDir()
 	for name, c := range map[string]struct {
 		dir  string
 		file bool
 	}{"in a file": {dir, true}, "no such directory": {dir + "/none", false}} {
 		var r room
-		body, err := r.fill(bytes.NewReader(want), int64(len(want)), Limits{Body: 8 << 20, Spool: 1 << 20, Dir: c.dir}, new(Pool))
+		body, err := r.fill(bytes.NewReader(want), int64(len(want)), Limits{Body: 16 << 20, Spool: 3 << 20, Dir: c.dir}, new(Pool))
 		if err != nil || !bytes.Equal(body, want) {
 			t.Fatalf("%s: %d bytes, %v", name, len(body), err)
 		}

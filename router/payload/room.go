@@ -23,8 +23,12 @@ type room struct {
 	mapped []byte
 }
 
-// small is the size up to which bodies lie in pooled buffers.
-const small = 1 << 20
+// small is the size up to which bodies lie in pooled buffers: fresh pages cost
+// more time than reading what lies in them. A buffer grows by a quarter and slack.
+const (
+	small = 2 << 20
+	slack = 256 << 10
+)
 
 func (r *room) free(pool *Pool) {
 	if r.buffer != nil {
@@ -101,7 +105,7 @@ func next(have, declared int64, limits Limits) (size int64, where place) {
 	case declared >= have && declared < most:
 		size = declared + 1
 	case have < small:
-		size = min(have+have/4+small/4, most)
+		size = min(have+have/4+slack, most)
 	case have < spool:
 		size = min(spool, most)
 	default:
