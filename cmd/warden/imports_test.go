@@ -44,6 +44,7 @@ var mayImport = map[string][]string{
 	"cmd/internal/exit":       {"configs", "supervisor/control"},
 	"cmd/internal/front":      {"cmd/internal/exit", "cmd/internal/livefile", "router"},
 	"cmd/internal/gpuwatch":   {"cmd/internal/exit", "cmd/internal/paths", "cmd/internal/plan", "cmd/internal/self", "configs", "gpu", "supervisor", "supervisor/control", "supervisor/events", "supervisor/shim"},
+	"cmd/internal/handover":   {"cmd/internal/exit"},
 	"cmd/internal/hostmem":    {},
 	"cmd/internal/ladder":     {"router", "router/placement", "supervisor/simengine"},
 	"cmd/internal/livefile":   {},

@@ -33,9 +33,9 @@ configuration file; any other name with "/" is taken as a repository.`,
 			return err
 		}
 		entries := configs.Merge(configs.Builtin(), loaded.Config.Catalogue)
-		rows := modelRows(entries, a.seenGPUs(cmd.Context()))
+		rows := plan.Catalogue(entries, a.seenGPUs(cmd.Context()))
 		if *fit {
-			rows = slices.DeleteFunc(rows, func(r modelRow) bool { return !strings.HasPrefix(r.Fits, "--") })
+			rows = slices.DeleteFunc(rows, func(r plan.Row) bool { return !strings.HasPrefix(r.Fits, "--") })
 		}
 		if *asJSON {
 			return a.printJSON(rows)
@@ -48,34 +48,6 @@ configuration file; any other name with "/" is taken as a repository.`,
 		return tw.Flush()
 	}
 	return cmd
-}
-
-type modelRow struct {
-	Alias     string  `json:"alias"`
-	Repo      string  `json:"repo"`
-	WeightsGB float64 `json:"weights_gb,omitempty"`
-	Fits      string  `json:"fits_here"`
-	Note      string  `json:"note,omitempty"`
-}
-
-// modelRows says for each entry how many GPUs of this machine hold its weights.
-func modelRows(entries []configs.Entry, inv gpu.Inventory) []modelRow {
-	largest, count := plan.LargestMemory(inv, nil)
-	rows := make([]modelRow, 0, len(entries))
-	for _, e := range entries {
-		row := modelRow{Alias: e.Alias, Repo: e.Repo, WeightsGB: e.WeightsGB, Fits: "-", Note: e.Note}
-		switch {
-		case e.Alias == configs.Tiny:
-			row.Fits = "--device cpu"
-		case e.WeightsGB > 0 && largest > 0:
-			row.Fits = "no"
-			if tp := plan.FittingTP(e.WeightsGB, largest, count, plan.UsableShare); tp > 0 {
-				row.Fits = fmt.Sprintf("--tp %d", tp)
-			}
-		}
-		rows = append(rows, row)
-	}
-	return rows
 }
 
 // seenGPUs is what NVML says, nothing when it does not answer.

@@ -17,8 +17,8 @@
 //     does what the control API asks for, tuning.go (what the plan chose for
 //     the engines), history.go (the last hour), settings.go is what GET /v1/config
 //     may tell
-//   - upgrade: handover.go (what two wardens say to each other), upgrade.go (the
-//     one that leaves), takeover.go (the one that comes), overlap.go (requests
-//     that the one before still answers)
+//   - upgrade: upgrade.go (the one that leaves), takeover.go (the one that comes),
+//     overlap.go (requests that the one before still answers); package handover
+//     has what they say to each other
 //   - stop: Stop, Kill and shutDown in daemon.go
 package daemon

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/lm-warden/warden/cmd/internal/handover"
 	"github.com/lm-warden/warden/router"
 	"github.com/lm-warden/warden/supervisor"
 )
@@ -50,7 +51,11 @@ func (d *Daemon) tellHeld(ctx context.Context) {
 				all[r.ID] = heldWork(w)
 			}
 		}
-		if d.next.channel.sayHeld(all) != nil {
+		text, err := json.Marshal(all)
+		if err == nil {
+			err = d.next.link.SayWithin(heldPatience, handover.Held+" "+string(text))
+		}
+		if err != nil { // the other has ended
 			return
 		}
 		select {
@@ -59,20 +64,6 @@ func (d *Daemon) tellHeld(ctx context.Context) {
 		case <-tick.C:
 		}
 	}
-}
-
-// sayHeld waits at most heldPatience. A line is short enough for the socket to
-// take it whole or not at all.
-func (h *handover) sayHeld(all map[supervisor.ReplicaID]heldWork) error {
-	text, err := json.Marshal(all)
-	if err != nil {
-		return err
-	}
-	if err := h.conn.SetWriteDeadline(time.Now().Add(heldPatience)); err != nil {
-		return err
-	}
-	defer h.conn.SetWriteDeadline(time.Time{})
-	return h.say(wordHeld + " " + string(text))
 }
 
 // work is what the one before still holds on a replica.

@@ -4,23 +4,24 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lm-warden/warden/cmd/internal/handover"
 	"github.com/lm-warden/warden/supervisor"
 )
 
 // What the one before says is counted until it has drained or is gone.
 func TestPredecessorTellsWhatItHolds(t *testing.T) {
 	at := time.Unix(1000, 0).UTC()
-	for name, end := range map[string]func(old *handover) error{
-		"drained": func(old *handover) error { return old.say(wordDrained) },
-		"gone":    func(old *handover) error { old.close(); return nil },
+	for name, end := range map[string]func(old *handover.Link) error{
+		"drained": func(old *handover.Link) error { return old.Say(handover.Drained) },
+		"gone":    func(old *handover.Link) error { old.Close(); return nil },
 	} {
 		t.Run(name, func(t *testing.T) {
-			old, file, err := newHandover()
+			old, file, err := handover.New()
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer old.close()
-			link, err := handoverOn(file)
+			defer old.Close()
+			link, err := handover.On(file)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -30,14 +31,14 @@ func TestPredecessorTellsWhatItHolds(t *testing.T) {
 				t.Errorf("before a word: %+v", w)
 			}
 			for _, line := range []string{`{"r0":{"held":"many"}}`, "nonsense", ""} { // another version's
-				if err := old.say(wordHeld + " " + line); err != nil {
+				if err := old.Say(handover.Held + " " + line); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if err := old.say("something new"); err != nil {
+			if err := old.Say("something new"); err != nil {
 				t.Fatal(err)
 			}
-			if err := old.sayHeld(map[supervisor.ReplicaID]heldWork{"r0": {Held: 3, LastByte: at}}); err != nil {
+			if err := old.Say(handover.Held + ` {"r0":{"held":3,"last_byte":"1970-01-01T00:16:40Z"}}`); err != nil {
 				t.Fatal(err)
 			}
 			await(t, "what it holds", func() bool { return p.work("r0") == supervisor.Work{Held: 3, LastByte: at} && p.work("r1").Held == 0 })
@@ -53,7 +54,7 @@ func TestPredecessorTellsWhatItHolds(t *testing.T) {
 			if w := p.work("r0"); w.Held != 0 {
 				t.Errorf("after the end: %+v", w)
 			}
-			old.close()
+			old.Close()
 			<-p.gone
 		})
 	}

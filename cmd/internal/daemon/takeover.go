@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/lm-warden/warden/cmd/internal/exit"
+	"github.com/lm-warden/warden/cmd/internal/handover"
 	"github.com/lm-warden/warden/cmd/internal/paths"
 	"github.com/lm-warden/warden/supervisor"
 )
@@ -19,7 +20,7 @@ const takeoverFD = 3
 
 // predecessor is the warden that this one takes over from.
 type predecessor struct {
-	channel *handover
+	link    *handover.Link
 	drained chan struct{} // closed when no request is left there
 	gone    chan struct{} // closed when its process has ended
 
@@ -32,20 +33,20 @@ type predecessor struct {
 // anything. What fails until then is told there and ends this process silently;
 // without an error and a Daemon the one before has changed its mind.
 func TakeOver(settle func() (Options, error)) (*Daemon, error) {
-	channel, err := handoverOn(os.NewFile(takeoverFD, "handover"))
+	link, err := handover.On(os.NewFile(takeoverFD, "handover"))
 	if err != nil {
 		return nil, exit.Fail(exit.Usage, fmt.Errorf("--takeover is for warden itself: %w", err), "`warden upgrade`")
 	}
-	d, err := succeed(settle, channel)
-	if reportErr := channel.sendReport(exit.ReportOf(err)); err != nil || reportErr != nil {
-		channel.close()
+	d, err := succeed(settle, link)
+	if reportErr := link.SendReport(exit.ReportOf(err)); err != nil || reportErr != nil {
+		link.Close()
 		return nil, &exit.Silent{Code: exit.CodeOf(errors.Join(err, reportErr))} // the one before tells it
 	}
-	if channel.hear() != wordGo { // the one before changed its mind, or died
-		channel.close()
+	if link.Hear() != handover.Go { // the one before changed its mind, or died
+		link.Close()
 		return nil, d.release()
 	}
-	d.before = newPredecessor(channel, d.NobodyWaits)
+	d.before = newPredecessor(link, d.NobodyWaits)
 	err = d.claim()
 	if err == nil {
 		err = d.assemble(paths.RuntimeDir(d.cfg.Name))
@@ -59,8 +60,8 @@ func TakeOver(settle func() (Options, error)) (*Daemon, error) {
 }
 
 // succeed does all of a start that can fail before the one before lets go.
-func succeed(settle func() (Options, error), channel *handover) (*Daemon, error) {
-	listener, receiveErr := channel.receiveListener()
+func succeed(settle func() (Options, error), link *handover.Link) (*Daemon, error) {
+	listener, receiveErr := link.ReceiveListener()
 	opts, err := settle()
 	if err := errors.Join(receiveErr, err); err != nil {
 		return nil, err
@@ -77,8 +78,8 @@ func succeed(settle func() (Options, error), channel *handover) (*Daemon, error)
 }
 
 // newPredecessor listens to what the one before has to say, to its end.
-func newPredecessor(channel *handover, gone func()) *predecessor {
-	p := &predecessor{channel: channel, drained: make(chan struct{}), gone: make(chan struct{})}
+func newPredecessor(link *handover.Link, gone func()) *predecessor {
+	p := &predecessor{link: link, drained: make(chan struct{}), gone: make(chan struct{})}
 	go func() {
 		defer close(p.gone)
 		defer gone()
@@ -88,14 +89,14 @@ func newPredecessor(channel *handover, gone func()) *predecessor {
 }
 
 func (p *predecessor) listen() {
-	for word := p.channel.hear(); word != "" && word != wordDrained; word = p.channel.hear() {
-		if text, ok := strings.CutPrefix(word, wordHeld+" "); ok {
+	for word := p.link.Hear(); word != "" && word != handover.Drained; word = p.link.Hear() {
+		if text, ok := strings.CutPrefix(word, handover.Held+" "); ok {
 			p.holds(text)
 		}
 	}
 	p.holds("{}")
 	close(p.drained)
-	for p.channel.hear() != "" { // to its end
+	for p.link.Hear() != "" { // to its end
 	}
 }
 
@@ -105,7 +106,7 @@ func (p *predecessor) drain(ctx context.Context) {
 	if p == nil {
 		return
 	}
-	_ = p.channel.say(wordHurry) // it may be gone
+	_ = p.link.Say(handover.Hurry) // it may be gone
 	select {
 	case <-p.drained:
 	case <-ctx.Done():
@@ -115,7 +116,7 @@ func (p *predecessor) drain(ctx context.Context) {
 // close gives the handover back; the one before may be gone or not.
 func (p *predecessor) close() {
 	if p != nil {
-		p.channel.close()
+		p.link.Close()
 	}
 }
 

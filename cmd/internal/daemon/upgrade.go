@@ -15,6 +15,7 @@ import (
 
 	"github.com/lm-warden/warden/cmd/internal/conns"
 	"github.com/lm-warden/warden/cmd/internal/exit"
+	"github.com/lm-warden/warden/cmd/internal/handover"
 	"github.com/lm-warden/warden/cmd/internal/paths"
 	"github.com/lm-warden/warden/cmd/internal/self"
 	"github.com/lm-warden/warden/supervisor"
@@ -31,9 +32,9 @@ const (
 
 // successor is the warden that takes over from this one.
 type successor struct {
-	cmd     *exec.Cmd
-	channel *handover
-	ended   chan struct{} // closed when the process has ended
+	cmd   *exec.Cmd
+	link  *handover.Link
+	ended chan struct{} // closed when the process has ended
 }
 
 // Upgrade starts the successor and, once it is ready, begins to leave.
@@ -103,7 +104,7 @@ func (d *Daemon) UpgradeOn(hangups <-chan struct{}) {
 
 // startSuccessor runs this program anew and waits until it is ready.
 func (d *Daemon) startSuccessor() (*successor, error) {
-	channel, theirs, err := newHandover()
+	link, theirs, err := handover.New()
 	if err != nil {
 		return nil, err
 	}
@@ -114,10 +115,10 @@ func (d *Daemon) startSuccessor() (*successor, error) {
 	cmd.ExtraFiles = []*os.File{theirs}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // signals of a terminal reach it through us
 	if err := cmd.Start(); err != nil {
-		channel.close()
+		link.Close()
 		return nil, fmt.Errorf("cannot start the new warden: %w", err)
 	}
-	s := &successor{cmd: cmd, channel: channel, ended: make(chan struct{})}
+	s := &successor{cmd: cmd, link: link, ended: make(chan struct{})}
 	go func() {
 		defer close(s.ended)
 		_ = cmd.Wait() // ProcessState keeps how it ended
@@ -131,10 +132,10 @@ func (d *Daemon) startSuccessor() (*successor, error) {
 }
 
 func (s *successor) prepare(d *Daemon) error {
-	if err := s.channel.sendListener(d.api); err != nil {
+	if err := s.link.SendListener(d.api); err != nil {
 		return fmt.Errorf("cannot pass the API's socket on: %w", err)
 	}
-	rep, err := s.channel.receiveReport(takeoverLimit)
+	rep, err := s.link.ReceiveReport(takeoverLimit)
 	if err != nil {
 		return exit.Fail(exit.Start, fmt.Errorf("the new warden does not start: %w", err), "its log says why; `warden config validate` and `warden doctor` check what it needs")
 	}
@@ -143,7 +144,7 @@ func (s *successor) prepare(d *Daemon) error {
 
 // dismiss ends a successor that does not take over.
 func (s *successor) dismiss() {
-	s.channel.close() // it ends by itself; one that hangs does not
+	s.link.Close() // it ends by itself; one that hangs does not
 	select {
 	case <-s.ended:
 	case <-time.After(time.Second):
@@ -200,13 +201,13 @@ func (d *Daemon) handOver(ctx context.Context, server *http.Server, open *conns.
 	if err := d.saveSessions(); err != nil {
 		d.log.Warn("sessions cannot be handed over: they begin anew", "err", err)
 	}
-	if err := d.next.channel.say(wordGo); err != nil {
+	if err := d.next.link.Say(handover.Go); err != nil {
 		d.log.Error("the new warden ended before it took over; `warden up` takes the engines over", "err", err)
 	}
 	hurry := make(chan struct{})
 	go func() {
 		defer close(hurry)
-		for word := d.next.channel.hear(); word != "" && word != wordHurry; word = d.next.channel.hear() {
+		for word := d.next.link.Hear(); word != "" && word != handover.Hurry; word = d.next.link.Hear() {
 		}
 	}()
 	limit, done := context.WithTimeout(context.Background(), lastAnswers)
@@ -225,7 +226,7 @@ func (d *Daemon) handOver(ctx context.Context, server *http.Server, open *conns.
 	_ = server.Close() // what is still open was given its time
 	d.router.Close()
 	err := d.gpus.Close()
-	_ = d.next.channel.say(wordDrained) // it may have ended
+	_ = d.next.link.Say(handover.Drained) // it may have ended
 	if d.service.Active() {
 		return err // systemd knows who is the main process now
 	}

@@ -15,8 +15,8 @@ import (
 // memory that it takes.
 const engineShare = 0.92
 
-// UsableShare leaves a tenth of that to activations and a KV cache worth having.
-const UsableShare = engineShare * 0.9
+// usableShare leaves a tenth of that to activations and a KV cache worth having.
+const usableShare = engineShare * 0.9
 
 // shrinkers are vLLM arguments after which weights need less GPU memory than
 // the catalogue says.
@@ -29,7 +29,7 @@ func checkFits(m configs.Model, catalogue []configs.Entry, inv gpu.Inventory) er
 	if err != nil || entry.Repo != m.Repo || entry.WeightsGB == 0 || slices.ContainsFunc(m.Args, shrinks) {
 		return nil
 	}
-	largest, count := LargestMemory(inv, m.GPUs)
+	largest, count := largestMemory(inv, m.GPUs)
 	if largest == 0 {
 		return nil // the driver does not say: vLLM will
 	}
@@ -42,8 +42,8 @@ func checkFits(m configs.Model, catalogue []configs.Entry, inv gpu.Inventory) er
 		has = fmt.Sprintf("%d GPUs have %s", m.TP, words.Gigabytes(float64(largest)*float64(m.TP)/1e9))
 	}
 	what := fmt.Errorf("%s needs about %s for its weights, %s", m.Repo, words.Gigabytes(entry.WeightsGB), has)
-	for _, share := range []float64{UsableShare, engineShare} {
-		if tp := FittingTP(entry.WeightsGB, largest, count, share); tp > 0 {
+	for _, share := range []float64{usableShare, engineShare} {
+		if tp := fittingTP(entry.WeightsGB, largest, count, share); tp > 0 {
 			return exit.Fail(exit.Preflight, what, fmt.Sprintf("`--tp %d`; `warden models --fit` lists what fits", tp))
 		}
 	}
@@ -56,9 +56,9 @@ func shrinks(arg string) bool {
 	return slices.Contains(shrinkers, name)
 }
 
-// LargestMemory is the memory of the largest GPU in bytes and how many GPUs
+// largestMemory is the memory of the largest GPU in bytes and how many GPUs
 // there are, of those the user named.
-func LargestMemory(inv gpu.Inventory, named []int) (largest uint64, count int) {
+func largestMemory(inv gpu.Inventory, named []int) (largest uint64, count int) {
 	for _, d := range inv.Devices {
 		if len(named) > 0 && !slices.Contains(named, d.Index) {
 			continue
@@ -69,9 +69,9 @@ func LargestMemory(inv gpu.Inventory, named []int) (largest uint64, count int) {
 	return largest, count
 }
 
-// FittingTP is the smallest power of two of GPUs whose shares hold the weights,
+// fittingTP is the smallest power of two of GPUs whose shares hold the weights,
 // 0 when count GPUs do not.
-func FittingTP(weightsGB float64, memory uint64, count int, share float64) int {
+func fittingTP(weightsGB float64, memory uint64, count int, share float64) int {
 	for tp := 1; tp <= count; tp *= 2 {
 		if weightsGB*1e9 <= share*float64(memory)*float64(tp) {
 			return tp

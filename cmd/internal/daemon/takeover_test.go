@@ -1,69 +1,10 @@
 package daemon
 
 import (
-	"net"
 	"slices"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/lm-warden/warden/cmd/internal/exit"
 )
-
-func TestListenerIsPassedOn(t *testing.T) {
-	ours, file, err := newHandover()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ours.close()
-	theirs, err := handoverOn(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer theirs.close()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := ours.sendListener(l); err != nil {
-		t.Fatal(err)
-	}
-	passed, err := theirs.receiveListener()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer passed.Close()
-	if err := l.Close(); err != nil { // as the old warden does: the socket stays open
-		t.Fatal(err)
-	}
-	client, err := net.Dial("tcp", passed.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	conn, err := passed.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn.Close()
-
-	if err := ours.say(wordGo); err != nil {
-		t.Fatal(err)
-	}
-	if word := theirs.hear(); word != wordGo {
-		t.Errorf("heard %q", word)
-	}
-	if err := theirs.sendReport(exit.Report{Code: 4, Error: "bad", Fix: "better"}); err != nil {
-		t.Fatal(err)
-	}
-	if r, err := ours.receiveReport(time.Minute); err != nil || r != (exit.Report{Code: 4, Error: "bad", Fix: "better"}) {
-		t.Errorf("report %+v, %v", r, err)
-	}
-	theirs.close()
-	if word := ours.hear(); word != "" {
-		t.Errorf("heard %q from one that is gone", word)
-	}
-}
 
 func TestSameAddress(t *testing.T) {
 	tests := []struct {

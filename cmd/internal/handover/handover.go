@@ -1,4 +1,11 @@
-package daemon
+// Package handover is what a warden that is upgraded and the one that takes over
+// Say to each other, over a pair of sockets.
+//
+// The old one sends the API's listening socket, then a line when it has let go of
+// engines and control socket, lines with what it still holds, and one when its
+// last answer has left. The new one sends its report when it is ready to take
+// over, and a line when it stops. Each sees the other's death as an end of file.
+package handover
 
 import (
 	"bufio"
@@ -16,44 +23,37 @@ import (
 	"github.com/lm-warden/warden/cmd/internal/exit"
 )
 
-// A warden that is upgraded and the one that takes over talk over a pair of
-// sockets. The old one sends the API's listening socket, then a line when it
-// has let go of engines and control socket, lines with what it still holds, and
-// one when its last answer has left. The new one sends its report when it is
-// ready to take over, and a line when it stops. Each sees the other's death as an
-// end of file.
-//
-// Read upgrade.go for the old one's side and takeover.go for the new one's.
-
+// Words.
 const (
-	wordGo      = "go"      // old: take over now
-	wordDrained = "drained" // old: no request is left here
-	wordHeld    = "held"    // old: and behind it, in JSON, what is still held here by replica
-	wordHurry   = "hurry"   // new: do not wait for clients that say nothing
+	Go      = "go"      // old: take over now
+	Drained = "drained" // old: no request is left here
+	Held    = "held"    // old: and behind it, in JSON, what is still held here by replica
+	Hurry   = "hurry"   // new: do not wait for clients that say nothing
 )
 
-// handover is one end of the pair.
-type handover struct {
+// Link is one end of the pair.
+type Link struct {
 	conn *net.UnixConn
 	in   *bufio.Reader
 }
 
-// newHandover makes the pair: one end as a connection, the other as a file for
+// New makes the pair: one end as a connection, the other as a file for
 // the new process.
-func newHandover() (ours *handover, theirs *os.File, err error) {
+func New() (ours *Link, theirs *os.File, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, nil, fmt.Errorf("cannot make a pair of sockets: %w", err)
 	}
 	theirs = os.NewFile(uintptr(fds[1]), "handover")
-	ours, err = handoverOn(os.NewFile(uintptr(fds[0]), "handover"))
+	ours, err = On(os.NewFile(uintptr(fds[0]), "handover"))
 	if err != nil {
 		return nil, nil, errors.Join(err, theirs.Close())
 	}
 	return ours, theirs, nil
 }
 
-func handoverOn(file *os.File) (*handover, error) {
+// On is the end that a process was given as a file.
+func On(file *os.File) (*Link, error) {
 	conn, err := net.FileConn(file)
 	if err = errors.Join(err, file.Close()); err != nil {
 		return nil, err
@@ -62,16 +62,26 @@ func handoverOn(file *os.File) (*handover, error) {
 	if !ok {
 		return nil, errors.Join(fmt.Errorf("descriptor is a %T, not a unix socket", conn), conn.Close())
 	}
-	return &handover{conn: uc, in: bufio.NewReader(uc)}, nil
+	return &Link{conn: uc, in: bufio.NewReader(uc)}, nil
 }
 
-func (h *handover) say(word string) error {
+// Say sends one word, a line.
+func (h *Link) Say(word string) error {
 	_, err := h.conn.Write([]byte(word + "\n"))
 	return err
 }
 
-// hear waits for the next word; "" when the other end is gone.
-func (h *handover) hear() string {
+// SayWithin is Say to one that may not listen. A line is short enough for the
+// socket to take it whole or not at all.
+func (h *Link) SayWithin(limit time.Duration, word string) error {
+	if err := h.conn.SetWriteDeadline(time.Now().Add(limit)); err != nil {
+		return err
+	}
+	return errors.Join(h.Say(word), h.conn.SetWriteDeadline(time.Time{}))
+}
+
+// Hear waits for the next word; "" when the other end is gone.
+func (h *Link) Hear() string {
 	line, err := h.in.ReadString('\n')
 	if err != nil {
 		return ""
@@ -79,10 +89,10 @@ func (h *handover) hear() string {
 	return strings.TrimSpace(line)
 }
 
-// sendListener passes a listening socket on. It goes through the socket and not
+// SendListener passes a listening socket on. It goes through the socket and not
 // through the new process's descriptor table, because Go makes a descriptor
 // that it puts there blocking, for both processes.
-func (h *handover) sendListener(l net.Listener) error {
+func (h *Link) SendListener(l net.Listener) error {
 	sc, ok := l.(syscall.Conn)
 	if !ok {
 		return fmt.Errorf("cannot pass on a %T", l)
@@ -98,8 +108,8 @@ func (h *handover) sendListener(l net.Listener) error {
 	return errors.Join(err, sent)
 }
 
-// receiveListener must be called before anything else is read.
-func (h *handover) receiveListener() (net.Listener, error) {
+// ReceiveListener must be called before anything else is read.
+func (h *Link) ReceiveListener() (net.Listener, error) {
 	control := make([]byte, unix.CmsgSpace(4))
 	_, n, _, _, err := h.conn.ReadMsgUnix(make([]byte, 1), control)
 	if err != nil {
@@ -119,10 +129,11 @@ func (h *handover) receiveListener() (net.Listener, error) {
 	return l, errors.Join(err, file.Close())
 }
 
-func (h *handover) sendReport(r exit.Report) error { return json.NewEncoder(h.conn).Encode(r) }
+// SendReport says how the start of the new one went.
+func (h *Link) SendReport(r exit.Report) error { return json.NewEncoder(h.conn).Encode(r) }
 
-// receiveReport waits at most limit.
-func (h *handover) receiveReport(limit time.Duration) (exit.Report, error) {
+// ReceiveReport waits at most limit.
+func (h *Link) ReceiveReport(limit time.Duration) (exit.Report, error) {
 	var r exit.Report
 	if err := h.conn.SetReadDeadline(time.Now().Add(limit)); err != nil {
 		return r, err
@@ -134,4 +145,5 @@ func (h *handover) receiveReport(limit time.Duration) (exit.Report, error) {
 	return r, errors.Join(err, h.conn.SetReadDeadline(time.Time{}))
 }
 
-func (h *handover) close() { _ = h.conn.Close() } // nothing is buffered that could be lost
+// Close gives this end up.
+func (h *Link) Close() { _ = h.conn.Close() } // nothing is buffered that could be lost
