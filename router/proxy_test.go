@@ -410,10 +410,46 @@ func TestClientThatDoesNotRead(t *testing.T) {
 		if held, _ := f.router.Work("r0"); held != 0 {
 			t.Errorf("%d held after 31 s without a read", held)
 		}
-		if rec := f.finished(); len(rec) != 1 || !rec[0].Aborted {
+		if rec := f.finished(); len(rec) != 1 || !rec[0].Aborted || !rec[0].Stalled {
 			t.Errorf("records: %+v", rec)
 		}
 	})
+}
+
+// What counts is that a client reads at all: one that takes its answer slowly
+// gets it, though that is longer than a client may stand still.
+func TestClientThatReadsSlowly(t *testing.T) {
+	long := strings.Repeat("a", 10*readable)
+	for name, header := range map[string]string{"whole": "application/json", "stream": "text/event-stream"} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				f := newFixture(t, setup{engines: 1})
+				f.engine("r0").set(func(w http.ResponseWriter, _ *http.Request) {
+					w.Header().Set("Content-Type", header)
+					_, _ = io.WriteString(w, "data: "+long+"\n\n"+doneEvent)
+				})
+				resp, err := f.client.Do(f.request(t.Context(), "POST", "/v1/chat/completions", streamBody("x")))
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer resp.Body.Close()
+				began, got := time.Now(), 0
+				for err == nil {
+					var n int
+					n, err = io.ReadFull(resp.Body, make([]byte, readable/2))
+					got += n
+					elapse(10 * time.Second)
+				}
+				if got != len("data: "+long+"\n\n"+doneEvent) || time.Since(began) < 2*time.Minute {
+					t.Errorf("%d bytes after %v: %v", got, time.Since(began), err)
+				}
+				soon()
+				if rec := f.finished(); len(rec) != 1 || rec[0].Aborted {
+					t.Errorf("records: %+v", rec)
+				}
+			})
+		})
+	}
 }
 
 func TestBodyThatDoesNotCome(t *testing.T) {

@@ -1,10 +1,12 @@
 package router
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"strconv"
 	"time"
 
@@ -165,9 +167,14 @@ func (x *exchange) send(resp *link.Answer, piece []byte, flush bool) {
 		x.record.FirstByte = now
 		x.commit(resp, flush)
 	}
-	x.extendDeadline(now)
-	n, err := x.w.Write(piece)
-	x.record.BytesOut += int64(n)
+	var err error
+	for err == nil && len(piece) > 0 {
+		var n int
+		x.extendDeadline(time.Now())
+		n, err = x.w.Write(piece[:min(len(piece), readable)])
+		x.record.BytesOut += int64(n)
+		piece = piece[n:]
+	}
 	if err == nil && flush {
 		err = x.control.Flush()
 		if errors.Is(err, http.ErrNotSupported) {
@@ -175,9 +182,14 @@ func (x *exchange) send(resp *link.Answer, piece []byte, flush bool) {
 		}
 	}
 	if err != nil {
+		x.record.Stalled = errors.Is(err, os.ErrDeadlineExceeded) && x.router.ctx.Err() == nil && !errors.Is(context.Cause(x.ctx), errResent)
 		x.abort()
 	}
 }
+
+// readable is what a client must be able to take within Options.IdleTimeout, in
+// bytes: about 1 kB/s, however long its answer is.
+const readable = 32 << 10
 
 // commit sends the response headers: from here on there is no other replica,
 // and nobody needs the request's body any more.

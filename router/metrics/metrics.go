@@ -84,7 +84,7 @@ func (m *Set) counters() {
 	m.requests = counter("warden_requests_total", "Requests ended, by the status sent; 499 is a client that left before any. "+
 		"Those refused before their model was known have neither model nor replica.", "model", "replica", "code")
 	m.failed = counter("warden_requests_failed_total", "Requests that got no place, a 5xx, or only a part of their answer.", "model", "replica")
-	m.aborted = counter("warden_requests_aborted_total", "Requests whose client left before the end of the answer.", "model", "replica")
+	m.aborted = counter("warden_requests_aborted_total", "Requests whose client left before the end of the answer, or stalled: was there and did not read.", "model", "replica", "cause")
 	m.places = counter("warden_placements_total", "Turns placed, by reason.", "model", "replica", "reason")
 	m.prefix = counter("warden_prefix_tokens_total", "Prompt tokens as the engines measured them: hit was cached, miss was computed.",
 		"model", "reason", "result")
@@ -122,10 +122,19 @@ func (m *Set) Model(model string) {
 
 // Replica does the same for one replica.
 func (m *Set) Replica(model string, id placement.ReplicaID) {
-	for _, c := range []*prometheus.CounterVec{m.failed, m.aborted, m.output} {
+	for _, c := range []*prometheus.CounterVec{m.failed, m.output} {
 		c.WithLabelValues(model, string(id))
 	}
+	for _, cause := range []string{left, stalled} {
+		m.aborted.WithLabelValues(model, string(id), cause)
+	}
 }
+
+// Causes of an answer that its client did not take.
+const (
+	left    = "left"
+	stalled = "stalled"
+)
 
 // Placed counts one placement and the time that the turn waited for it.
 func (m *Set) Placed(model string, id placement.ReplicaID, reason placement.Reason, waited time.Duration) {
@@ -158,7 +167,11 @@ func (m *Set) Finished(rec *record.Record) {
 	m.requests.WithLabelValues(rec.Model, replica, strconv.Itoa(code)).Inc()
 	switch {
 	case rec.Aborted:
-		m.aborted.WithLabelValues(rec.Model, replica).Inc()
+		cause := left
+		if rec.Stalled {
+			cause = stalled
+		}
+		m.aborted.WithLabelValues(rec.Model, replica, cause).Inc()
 	case rec.Failed || rec.Status >= 500:
 		m.failed.WithLabelValues(rec.Model, replica).Inc()
 	}

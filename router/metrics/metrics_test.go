@@ -99,7 +99,9 @@ func TestFinished(t *testing.T) {
 			`warden_requests_total{code="200",model="m",replica="r0"} 1`,
 			`warden_time_to_first_token_seconds_sum{model="m",reason=""} 1`, `warden_time_to_first_token_seconds_count{model="m",reason=""} 1`}},
 		{"left before anything was sent", record.Record{Replica: "r0", Aborted: true, Failed: true, Arrived: t0, Usage: unmeasured}, []string{
-			`warden_requests_aborted_total{model="m",replica="r0"} 1`, `warden_requests_total{code="499",model="m",replica="r0"} 1`}},
+			`warden_requests_aborted_total{cause="left",model="m",replica="r0"} 1`, `warden_requests_total{code="499",model="m",replica="r0"} 1`}},
+		{"did not read", record.Record{Replica: "r0", Status: 200, Aborted: true, Stalled: true, Arrived: t0, Usage: unmeasured}, []string{
+			`warden_requests_aborted_total{cause="stalled",model="m",replica="r0"} 1`, `warden_requests_total{code="200",model="m",replica="r0"} 1`}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -170,7 +172,7 @@ func TestSeriesBeginAtZero(t *testing.T) {
 	m.Model("m")
 	m.Replica("m", "r0")
 	for name, want := range map[string]int{
-		"warden_retries_total": 2, "warden_prefix_breaks_total": 10, "warden_requests_failed_total": 2, "warden_requests_aborted_total": 1,
+		"warden_retries_total": 2, "warden_prefix_breaks_total": 10, "warden_requests_failed_total": 2, "warden_requests_aborted_total": 2,
 		"warden_output_tokens_total": 1, "warden_placement_wait_seconds": 1,
 	} {
 		if got := testutil.CollectAndCount(collector{Set: m}, name); got != want {

@@ -37,6 +37,7 @@ type Record struct {
 	Estimate          int           // of its prompt tokens, from the length of its text; -1 before it asked for a place
 	Finish            string
 	Aborted, Failed   bool // the client left; the answer could not be completed
+	Stalled           bool // Aborted, because the client was there and did not read
 
 	// Stored names what the engine keeps for later requests: a response, a
 	// conversation.
