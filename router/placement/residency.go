@@ -22,24 +22,27 @@ const weighEvery = 250 * time.Millisecond
 
 // judge weighs one member.
 func (a *admission) judge(r *replica, m *resident, horizon time.Duration, now time.Time) {
-	if m.busy {
-		r.res.set(m, 1, false)
-		return
-	}
-	w := a.gaps[m.finish].Returns(m.endedAt, now, horizon)
-	r.res.set(m, w, now.Sub(m.endedAt) < settle)
+	weight, undecided := a.weight(m, horizon, now)
+	r.res.set(m, weight, undecided)
 }
 
-// weigh brings the weights of all of r's residents up to date.
+// weight is what m weighs now, and whether its turn has only just ended.
+func (a *admission) weight(m *resident, horizon time.Duration, now time.Time) (weight float64, undecided bool) {
+	if m.busy {
+		return 1, false
+	}
+	return a.gaps[m.finish].Returns(m.endedAt, now, horizon), now.Sub(m.endedAt) < settle
+}
+
+// weigh brings the weights of all of r's residents up to date, and their sums:
+// those of many small changes drift, so they start again from what is there.
 func (a *admission) weigh(r *replica, now time.Time) {
 	rs, horizon := &r.res, a.horizon(r)
-	for i := range rs.members {
-		a.judge(r, &rs.members[i], horizon, now)
-	}
-	// Sums of many small changes drift; start them again from what is there.
 	rs.occupied, rs.releasable, rs.undecided, rs.firm = 0, 0, 0, 0
 	for i := range rs.members {
-		rs.count(&rs.members[i], 1)
+		m := &rs.members[i]
+		m.weight, m.undecided = a.weight(m, horizon, now)
+		rs.count(m, 1)
 	}
 	rs.weighedAt = now
 }
