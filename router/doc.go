@@ -29,8 +29,8 @@
 // The folders below hold what needs no connection: identity (which conversation
 // is this), placement (where does it go), dialect (what the APIs differ in),
 // gate (which requests and headers may pass), keys (API keys), framing and
-// secure (connections that clients may not abuse, TLS), payload (a body in memory), link
-// (connections to one process), record (what is known of a request at its end),
+// secure (connections that clients may not abuse, TLS), payload (a body, read once), link
+// (connections to one process, and HTTP over them), record (what is known of a request at its end),
 // breaks (why a cached prefix stopped matching), mends (what a user may choose
 // about changed bodies), metrics, figures and window (what was done, in total
 // and lately), lru and names (a bounded map, and help with typing errors).
@@ -63,11 +63,21 @@
 // closed; its cancellation reaches the engine at once. The Router itself
 // outlives all of them: Drain waits for the last, Close cuts them.
 //
+// # What a stream costs
+//
+// Agents' streams wait most of their time, and there are many. The goroutine
+// that net/http serves the client with also speaks to the engine (link/), and
+// while it waits it holds no buffer; net/http's second goroutine watches for the
+// client's leaving. The request's body and all that was read of it are given
+// back with the first byte of the answer, after which nobody can ask for them.
+// What has arrived together is sent on together, with one write.
+//
 // # Figures
 //
 // bars_test.go holds the package to figures: how soon an engine learns that a
 // client has left, that no cut answer looks complete, that nothing is sent
-// twice, that no pieces are joined. `go test` runs them with a few hundred
-// requests each; WARDEN_BARS=full go test -run Bar ./router runs the 10,000
-// disconnects and 5,000 cut streams that the figures are stated for.
+// twice, that no pieces are joined; cost_test.go to what a stream and a large
+// body may take. `go test` runs them with a few hundred requests each;
+// WARDEN_BARS=full go test -run Bar ./router runs the 10,000 disconnects, 5,000
+// cut streams and 100 large bodies that the figures are stated for.
 package router

@@ -186,11 +186,17 @@ func (s *Stream) pass(event, data []byte) {
 		return
 	}
 	s.flushWithheld()
-	if data != nil && gjson.GetBytes(data, "choices.0.finish_reason").Type == gjson.String {
+	if data != nil && mayFinish(data) && gjson.GetBytes(data, "choices.0.finish_reason").Type == gjson.String {
 		s.withheld = append(s.withheld, event...)
 		return
 	}
 	s.out = append(s.out, event...)
+}
+
+// mayFinish looks at the end of a chunk, where the engine writes the reason of
+// each that is not the last: it is cheaper than to parse every one.
+func mayFinish(data []byte) bool {
+	return !bytes.Contains(data, []byte(`"finish_reason":null`)) || bytes.Count(data, []byte(`"finish_reason"`)) > 1
 }
 
 func (s *Stream) flushWithheld() {
