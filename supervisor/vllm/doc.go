@@ -5,7 +5,7 @@
 // Reader's path:
 //
 //	find.go, metadata.go   which vLLM: --vllm, configuration, virtual environment, PATH, managed
-//	install.go             the answer, and which versions warden knows
+//	install.go             the answer, and which versions warden knows; their known holes: advisories.go
 //	engine.go              [Engine], the implementation of supervisor.Engine
 //	command.go             the command line of one replica
 //	flags.go               arguments of the user: what warden owns, what is given already

@@ -132,8 +132,10 @@ func inspect(path, origin, device string) (Install, error) {
 	if d.cpu {
 		in.Device = supervisor.DeviceCPU
 	}
-	if warning != "" {
-		in.Warnings = append(in.Warnings, warning)
+	for _, text := range []string{warning, advised(d.version)} {
+		if text != "" {
+			in.Warnings = append(in.Warnings, text)
+		}
 	}
 	switch {
 	case device == "" || device == in.Device:

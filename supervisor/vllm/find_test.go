@@ -75,7 +75,7 @@ func TestFindOrder(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got.Version != step.version || got.Origin != step.origin || got.Device != supervisor.DeviceCUDA || len(got.Warnings) != 0 {
+		if got.Version != step.version || got.Origin != step.origin || got.Device != supervisor.DeviceCUDA || len(got.Warnings) > 1 {
 			t.Errorf("found %+v, want %s from %s", got, step.version, step.origin)
 		}
 		step.drop()
@@ -101,7 +101,7 @@ func TestFindJudges(t *testing.T) {
 		found           string // device of what was found
 	}{
 		"too old":            {version: "0.23.0", err: "is vLLM 0.23.0 and warden needs 0.24 or newer"},
-		"oldest":             {version: "0.24.0", found: supervisor.DeviceCUDA},
+		"oldest":             {version: "0.24.0", found: supervisor.DeviceCUDA, warning: "known holes, all closed in 0.32.0: PYSEC-2026-4000"},
 		"newest tested":      {version: "0.32.3", found: supervisor.DeviceCUDA},
 		"newer":              {version: "0.33.0", found: supervisor.DeviceCUDA, warning: "newer than the newest tested (0.32)"},
 		"one day":            {version: "1.0.0", found: supervisor.DeviceCUDA, warning: "newer than the newest tested"},

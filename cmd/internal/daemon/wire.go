@@ -108,7 +108,7 @@ func (d *Daemon) warnOfEngines() {
 		return
 	}
 	for _, text := range d.models[0].Install.Warnings { // one vLLM serves all models
-		d.log.Warn("vLLM is not one that warden was tested with", "err", text)
+		d.log.Warn("what to know of this vLLM", "err", text)
 		d.bus.Publish(events.Event{Kind: "vllm", Text: text})
 	}
 	d.tellTuning()
