@@ -244,7 +244,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	close(d.reaped)
 	d.Stop(0) // when the supervisor ended by itself
 	err = errors.Join(err, group.Wait(), finish())
-	d.log.Info("stopped", "err", err)
+	d.log.Info("warden ends", "pid", pid)
 	return err
 }
 
@@ -253,7 +253,7 @@ func (d *Daemon) logStart() {
 	if d.before != nil {
 		message = "warden takes over"
 	}
-	d.log.Info(message, "version", d.opts.Version, "listen", d.cfg.Listen, "replicas", len(d.sup.Snapshot()))
+	d.log.Info(message, "pid", pid, "version", d.opts.Version, "listen", d.cfg.Listen, "replicas", len(d.sup.Snapshot()))
 }
 
 // sweep ends the engines of replicas that the plan no longer has; those it has
