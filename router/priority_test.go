@@ -1,23 +1,36 @@
 package router
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestEnginePriority(t *testing.T) {
-	for uncached, want := range map[int]int{-5: 0, 0: 0, 199: 0, 200: 1, 400: 2, 12_000: 60} {
-		if got := EnginePriority(uncached); got != want {
-			t.Errorf("%d tokens: %d, want %d", uncached, got, want)
+	const cold, hot = 12_000, 400
+	for _, tt := range []struct {
+		name          string
+		first, second int
+		order         int // of first against second
+	}{
+		{"equals in the order of arrival", EnginePriority(0, hot), EnginePriority(time.Second, hot), -1},
+		{"a hot turn overtakes a cold one", EnginePriority(0, cold), EnginePriority(20*time.Second, hot), 1},
+		{"but not one that came half a minute before", EnginePriority(0, cold), EnginePriority(30*time.Second, hot), -1},
+		{"nothing to compute", EnginePriority(0, -5), 0, 0},
+		{"before the beginning", EnginePriority(-time.Second, 0), 0, 0},
+	} {
+		if got := cmp.Compare(tt.first, tt.second); got != tt.order {
+			t.Errorf("%s: %d against %d", tt.name, tt.first, tt.second)
 		}
 	}
 }
 
-// An engine that orders by priority is told what a turn costs: much for a long
-// first turn, little for the next one, whose history is cached there. What the
+// An engine that orders by priority is told when a turn came and what it costs:
+// much for a long first turn, little for the next one, whose history is cached. What the
 // client sends is dropped; an engine that does not order is told nothing.
 func TestPriorityHeader(t *testing.T) {
 	for _, on := range []bool{true, false} {
@@ -47,8 +60,8 @@ func TestPriorityHeader(t *testing.T) {
 				return
 			}
 			first, err := strconv.Atoi(got[0])
-			if second, err2 := strconv.Atoi(got[1]); err != nil || err2 != nil || first < 30 || first > 80 || second > 5 {
-				t.Errorf("priorities %q, want about 50, then about 0", got)
+			if second, err2 := strconv.Atoi(got[1]); err != nil || err2 != nil || first < 150 || first > 400 || second > 50 {
+				t.Errorf("priorities %q, want about 250, then hardly any", got)
 			}
 		})
 	}

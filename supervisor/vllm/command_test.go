@@ -211,26 +211,6 @@ func TestCheckArgs(t *testing.T) {
 	}
 }
 
-func TestMaxNumSeqs(t *testing.T) {
-	for _, tc := range []struct {
-		args []string
-		n    int
-		ok   bool
-	}{
-		{nil, 0, false},
-		{[]string{"--max-num-seqs", "64"}, 64, true},
-		{[]string{"--max_num_seqs=64", "--max-num-seqs", "32"}, 32, true},
-		{[]string{"--max-num-seqs"}, 0, false},
-		{[]string{"--max-num-seqs", "many"}, 0, false},
-		{[]string{"--max-num-seqs=-4"}, -4, false},
-		{[]string{"--max-num-seqs-other", "64"}, 0, false},
-	} {
-		if n, ok := MaxNumSeqs(tc.args); n != tc.n || ok != tc.ok {
-			t.Errorf("MaxNumSeqs(%q) = %d, %v", tc.args, n, ok)
-		}
-	}
-}
-
 func FuzzCheckArgs(f *testing.F) {
 	f.Add("--port=1")
 	f.Add("-")

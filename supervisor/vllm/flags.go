@@ -107,18 +107,6 @@ func argument(args []string, flag string) (value string, ok bool) {
 	return value, ok
 }
 
-// MaxNumSeqs is the --max-num-seqs among the user's arguments, if there is one.
-// It overrides what warden would set, so everything that depends on the batch
-// size has to ask for it.
-func MaxNumSeqs(args []string) (int, bool) {
-	v, ok := argument(args, "--max-num-seqs")
-	if !ok {
-		return 0, false
-	}
-	n, err := strconv.Atoi(v)
-	return n, err == nil && n > 0
-}
-
 // Argument looks up a flag among the user's arguments: its last value, "" where
 // it stands without one or with a dotted key.
 func Argument(args []string, flag string) (value string, found bool) {

@@ -34,7 +34,7 @@ func SettingRungs(t Times, seed uint64) ([]Rung, error) {
 	near := []int{8, 12, 16, 24}
 	vary("max-num-batched-tokens", fleet, near, []int{512, 1024, 2048, 4096, 8192}, func(e *core.Config, v int) { e.MaxBatchedTokens = v })
 	vary("long-prefill-token-threshold", fleet, near, []int{0, 256, 512, 1024}, func(e *core.Config, v int) { e.LongPrefillThreshold = v })
-	vary("priority scheduling", fleet, near, []int{0, 1}, func(e *core.Config, v int) { e.Priority = v == 1 })
+	vary("priority scheduling", fleet, append(near, 32, 48), []int{0, 1}, func(e *core.Config, v int) { e.Priority = v == 1 })
 	vary("max-num-seqs", fleet, near, []int{4, 8, 16, 32, 64}, func(e *core.Config, v int) { e.MaxNumSeqs = v })
 	for _, n := range []int{16, 24, 32} {
 		for _, gib := range []int{0, 2, 4, 6, 8, 16} {

@@ -180,7 +180,7 @@ func (s *sim) dispatch(d placement.Dispatch) {
 		return
 	}
 	r.engine, r.dispatched, r.reason, r.rehomed = e, s.now, d.Reason, d.Rehomed
-	r.priority = router.EnginePriority(d.ExpectedUncached)
+	r.priority = router.EnginePriority(r.arrived.Sub(time.Unix(0, 0)), d.ExpectedUncached)
 	e.submit(r)
 }
 

@@ -30,6 +30,11 @@ const (
 // before the engine says it, 10 to 20 % off; 0 = not known or none.
 func EstimateKVTokens(f Facts) int {
 	perToken := f.KVBytes()
+	for _, exact := range []string{"--kv-cache-memory-bytes", "--num-gpu-blocks-override", "--cpu-offload-gb"} {
+		if _, given := f.arg(exact); given {
+			return 0 // the share of the GPU does not decide
+		}
+	}
 	if perToken == 0 || f.GPUMemory == 0 || f.WeightsBytes == 0 {
 		return 0
 	}

@@ -54,9 +54,12 @@ const (
 func Decide(f Facts) (Decision, error) {
 	d := Decision{KVTokens: EstimateKVTokens(f), FP8: FP8On(f.ComputeCap[0], f.ComputeCap[1])}
 	seqs := sequences(f, d.KVTokens)
-	d.MaxNumSeqs, _ = strconv.Atoi(seqs.Value)
+	var err error
+	if d.MaxNumSeqs, err = strconv.Atoi(seqs.Value); err != nil || d.MaxNumSeqs < 1 {
+		d.MaxNumSeqs = fewestSeqs // vLLM will say what is wrong with the user's own
+	}
 	scheduling := scheduling(f)
-	d.Priority = scheduling.Value == "priority"
+	d.Priority = scheduling.By == ByWarden // under the user's own policy the clients' priorities count
 	tier, err := DecideTier(f)
 	if err != nil {
 		return d, err
@@ -76,7 +79,7 @@ func Decide(f Facts) (Decision, error) {
 func (f Facts) users(settings []Setting) []Setting {
 	for i, s := range settings {
 		if v, given := f.arg(s.Flag); given {
-			settings[i] = Setting{s.Flag, v, ByUser, "your own argument"}
+			settings[i] = Setting{s.Flag, v, ByUser, "an engine argument"}
 		}
 	}
 	return settings
@@ -98,7 +101,7 @@ const (
 // sessions that fit, 32 to 256; 32 where the capacity is not known.
 func sequences(f Facts, kvTokens int) Setting {
 	if v, given := f.arg(maxNumSeqs); given {
-		return Setting{maxNumSeqs, v, ByUser, "your own argument"}
+		return Setting{maxNumSeqs, v, ByUser, "an engine argument"}
 	}
 	if f.MaxNumSeqs > 0 {
 		return Setting{maxNumSeqs, strconv.Itoa(f.MaxNumSeqs), ByUser, "as configured"}
@@ -131,16 +134,16 @@ const thresholdReason = "a cap on long prefills only slowed cold turns in simula
 // vllm-project/vllm#51089).
 const prioritySince = 28
 
-// scheduling: turns whose prefix is cached overtake cold ones that wait inside
-// the engine. SIMULATED, 24 sessions on the reference machine, affinity: 65.7
-// turns/min instead of 54.2, TTFT p50 5.2 instead of 12.4 s, p95 15.7 instead of
-// 20.1 s; below capacity, and with admission, no difference beyond a seed's.
-// Measured on vLLM 0.32.0's CPU build with admission: 3,240 sessions an hour
+// scheduling: turns whose prefix is cached overtake cold ones that wait inside the
+// engine and came up to half a minute before (router.EnginePriority). SIMULATED, 8
+// to 48 sessions on the reference machine: turns/min within 1 % and the longest
+// session no longer, with affinity and with admission. One measured run on vLLM
+// 0.32.0's CPU build, admission, priority by cost alone: 3,240 sessions an hour
 // against 2,664 at 12 sessions, within noise at 8 and 16.
 func scheduling(f Facts) Setting {
 	const flag = "--scheduling-policy"
 	if v, given := f.arg(flag); given {
-		return Setting{flag, v, ByUser, "your own argument"}
+		return Setting{flag, v, ByUser, "an engine argument"}
 	}
 	n, known := minor(f.Version)
 	switch {
@@ -149,7 +152,7 @@ func scheduling(f Facts) Setting {
 	case n < prioritySince:
 		return Setting{flag, "fcfs", ByVLLM, "vLLM " + f.Version + " does not read a request's priority; 0.28 does"}
 	}
-	return Setting{flag, "priority", ByWarden, "turns with a cached prefix overtake cold ones inside the engine"}
+	return Setting{flag, "priority", ByWarden, "turns with a cached prefix overtake cold ones inside the engine, up to half a minute"}
 }
 
 // context: a conversation as long as the whole KV cache evicts all others, but
@@ -167,7 +170,7 @@ func context(f Facts) Setting {
 func tierSettings(f Facts, t Tier) []Setting {
 	const size, transfer = "--kv-offloading-size", "--kv-transfer-config"
 	if v, given := f.arg(size); given {
-		return []Setting{{size, v, ByUser, "your own argument"}}
+		return []Setting{{size, v, ByUser, "an engine argument"}}
 	}
 	if t.GiB == 0 {
 		return []Setting{{size, "off", ByVLLM, t.Reason}}

@@ -106,6 +106,7 @@ func TestEstimateKVTokens(t *testing.T) {
 		{"fp8 doubles it", a4000(func(f *Facts) { f.Args = args("--kv-cache-dtype", "fp8_e4m3") }), 72_000, 84_000},
 		{"less of the GPU", a4000(func(f *Facts) { f.Args = args("--gpu-memory-utilization", "0.8") }), 24_000, 28_000},
 		{"two GPUs", a4000(func(f *Facts) { f.TP = 2 }), 128_000, 140_000},
+		{"an exact size", a4000(func(f *Facts) { f.Args = args("--kv-cache-memory-bytes", "2G") }), 0, 0},
 		{"no room", a4000(func(f *Facts) { f.WeightsBytes = 16_000_000_000 }), 0, 0},
 		{"unknown KV type", a4000(func(f *Facts) { f.Args = args("--kv-cache-dtype", "nvfp4") }), 0, 0},
 		{"unknown weights", a4000(func(f *Facts) { f.WeightsBytes = 0 }), 0, 0},
@@ -214,20 +215,20 @@ func TestDecide(t *testing.T) {
 		{"never above 256", a4000(func(f *Facts) { f.GPUMemory, f.TP = 141<<30, 8 }), "--max-num-seqs", "256", ByWarden, "typical"},
 		{"unknown", Facts{}, "--max-num-seqs", "32", ByWarden, "not known"},
 		{"configured", a4000(func(f *Facts) { f.MaxNumSeqs = 7 }), "--max-num-seqs", "7", ByUser, "as configured"},
-		{"own argument", a4000(func(f *Facts) { f.Args = args("--max-num-seqs", "9") }), "--max-num-seqs", "9", ByUser, "your own"},
+		{"own argument", a4000(func(f *Facts) { f.Args = args("--max-num-seqs", "9") }), "--max-num-seqs", "9", ByUser, "an engine argument"},
 		{"priority", a4000(nil), "--scheduling-policy", "priority", ByWarden, "overtake"},
 		{"0.28 is the first", a4000(func(f *Facts) { f.Version = "0.28.0" }), "--scheduling-policy", "priority", ByWarden, "overtake"},
 		{"0.27 has no header", a4000(func(f *Facts) { f.Version = "0.27.1" }), "--scheduling-policy", "fcfs", ByVLLM, "0.28 does"},
 		{"unknown version", a4000(func(f *Facts) { f.Version = "dev" }), "--scheduling-policy", "fcfs", ByVLLM, "not known"},
-		{"own policy", a4000(func(f *Facts) { f.Args = args("--scheduling-policy", "fcfs") }), "--scheduling-policy", "fcfs", ByUser, "your own"},
+		{"own policy", a4000(func(f *Facts) { f.Args = args("--scheduling-policy", "fcfs") }), "--scheduling-policy", "fcfs", ByUser, "an engine argument"},
 		{"Ampere", a4000(nil), "--kv-cache-dtype", "auto", ByVLLM, "has no fp8"},
 		{"Ada", a4000(func(f *Facts) { f.ComputeCap = [2]int{8, 9} }), "--kv-cache-dtype", "auto", ByVLLM, "measure before"},
 		{"Hopper", a4000(func(f *Facts) { f.ComputeCap = [2]int{9, 0} }), "--kv-cache-dtype", "auto", ByVLLM, "reads it well"},
 		{"Blackwell", a4000(func(f *Facts) { f.ComputeCap = [2]int{10, 0} }), "--kv-cache-dtype", "auto", ByVLLM, "reads it well"},
 		{"consumer Blackwell", a4000(func(f *Facts) { f.ComputeCap = [2]int{12, 0} }), "--kv-cache-dtype", "auto", ByVLLM, "measure before"},
-		{"own KV type", a4000(func(f *Facts) { f.Args = args("--kv-cache-dtype", "fp8") }), "--kv-cache-dtype", "fp8", ByUser, "your own"},
+		{"own KV type", a4000(func(f *Facts) { f.Args = args("--kv-cache-dtype", "fp8") }), "--kv-cache-dtype", "fp8", ByUser, "an engine argument"},
 		{"context", a4000(nil), "--max-model-len", "auto", ByWarden, "262144"},
-		{"own budget", a4000(func(f *Facts) { f.Args = args("--max-num-batched-tokens", "4096") }), "--max-num-batched-tokens", "4096", ByUser, "your own"},
+		{"own budget", a4000(func(f *Facts) { f.Args = args("--max-num-batched-tokens", "4096") }), "--max-num-batched-tokens", "4096", ByUser, "an engine argument"},
 		{"tier", a4000(nil), "--kv-offloading-size", "16", ByWarden, "a quarter"},
 		{"a failed load", a4000(nil), "--kv-transfer-config", `{"kv_load_failure_policy":"recompute"}`, ByWarden, "anew"},
 		{"no tier", a4000(func(f *Facts) { f.Offload.Off = true }), "--kv-offloading-size", "off", ByVLLM, "configured"},
@@ -261,6 +262,15 @@ func TestArgumentsLeaveTheUsersAlone(t *testing.T) {
 	}
 	if d, err = Decide(a4000(func(f *Facts) { f.Args = args("--scheduling-policy", "fcfs", "--kv-offloading-size", "4") })); err != nil || len(d.Arguments()) > 0 || d.Priority {
 		t.Errorf("passed %v beside the user's own, priority %t, %v", d.Arguments(), d.Priority, err)
+	}
+}
+
+// Under a policy of the user's own, clients may have priorities of their own; and
+// a limit that is no number is vLLM's to refuse.
+func TestTheUsersOwnArguments(t *testing.T) {
+	d, err := Decide(a4000(func(f *Facts) { f.Args = args("--scheduling-policy", "priority", "--max-num-seqs", "many") }))
+	if err != nil || d.Priority || d.MaxNumSeqs != 32 {
+		t.Errorf("priority %t, %d sequences, %v", d.Priority, d.MaxNumSeqs, err)
 	}
 }
 
