@@ -11,6 +11,7 @@ BIN := bin/warden
 FUZZTIME ?= 30s
 LADDER ?= bin/ladder
 SOAK ?= 20m
+ATTACK ?= 30m
 ROUNDS ?= 10
 
 .PHONY: help
@@ -47,6 +48,18 @@ lint: ## gofmt, vet, staticcheck, the build without cgo
 .PHONY: fuzz
 fuzz: ## every fuzz test for FUZZTIME (default 30s)
 	scripts/fuzz.sh $(FUZZTIME)
+
+.PHONY: attack
+attack: ## the table of cmd/warden/attack_test.go, limits of the machine, and ATTACK (default 30m) of fuzzing
+	scripts/attack.sh full $(ATTACK)
+
+.PHONY: leaks
+leaks: ## 10^6 requests, a fifth of them with a fault, through one warden (about 15 minutes)
+	go test -count=1 -timeout 2h -v -run '^TestFigureNoLeaks$$' ./cmd/warden -rounds 100
+
+.PHONY: vulncheck
+vulncheck: ## known holes in what warden is built from (needs vuln.go.dev)
+	scripts/vulncheck.sh
 
 .PHONY: demo
 demo: ## simulated replicas, dashboard and load: no GPU, no vLLM
