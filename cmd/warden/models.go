@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -33,7 +32,8 @@ configuration file; any other name with "/" is taken as a repository.`,
 			return err
 		}
 		entries := configs.Merge(configs.Builtin(), loaded.Config.Catalogue)
-		rows := plan.Catalogue(entries, a.seenGPUs(cmd.Context()))
+		inv, _ := plan.Detect(cmd.Context()) // without GPUs none fits
+		rows := plan.Catalogue(entries, inv)
 		if *fit {
 			rows = slices.DeleteFunc(rows, func(r plan.Row) bool { return !strings.HasPrefix(r.Fits, "--") })
 		}
@@ -48,15 +48,6 @@ configuration file; any other name with "/" is taken as a repository.`,
 		return tw.Flush()
 	}
 	return cmd
-}
-
-// seenGPUs is what NVML says, nothing when it does not answer.
-func (a *app) seenGPUs(ctx context.Context) gpu.Inventory {
-	inv, err := plan.Detect(ctx)
-	if err != nil {
-		return gpu.Inventory{}
-	}
-	return inv
 }
 
 func (a *app) gpusCommand() *cobra.Command {
