@@ -14,8 +14,9 @@
 //	stats.go               /metrics -> supervisor.EngineStats
 //	diagnose.go, causes.go last log lines -> cause in words, as a table
 //
-// Sub-package setup makes the installation that warden manages (`warden
-// setup`); sub-package tiny is the built-in random model.
+// Sub-package tune chooses settings for agents' work, with reasons; setup makes
+// the installation that warden manages (`warden setup`); tiny is the built-in
+// random model.
 //
 // # Versions
 //
