@@ -2,9 +2,13 @@ package keys
 
 import (
 	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -161,4 +165,63 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+// The time that a wrong key takes does not depend on how much of it is right,
+// and the time of a right one not on its place: Welch's t over 10^5 tries of
+// either kind, in random order, without the slowest tenth (as dudect does).
+func TestTimeTellsNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a second")
+	}
+	var all []Key
+	for i := range 25 {
+		all = append(all, Key{Hash: HashOf(fmt.Sprintf("key%02d", i))})
+	}
+	g := NewGuard(all...)
+	almost := all[0].Hash
+	almost[len(almost)-1] ^= 1
+	wrong := all[0].Hash
+	wrong[0] ^= 1
+	for name, pair := range map[string][2]func(){
+		"the first key and the last":     {func() { g.Find("key00") }, func() { g.Find("key24") }},
+		"wrong at the end and beginning": {func() { find(all, almost, true) }, func() { find(all, wrong, true) }},
+	} {
+		// From 4.5 on a difference is likely, from 10 on certain. A busy machine
+		// can disturb one measurement.
+		value := 0.0
+		for range 3 {
+			if value = welch(pair, 100_000); math.Abs(value) < 10 {
+				break
+			}
+		}
+		t.Logf("%s: t = %.1f", name, value)
+		if math.Abs(value) >= 10 {
+			t.Errorf("%s take different times: t = %.1f", name, value)
+		}
+	}
+}
+
+// welch is the t of two kinds of calls.
+func welch(kinds [2]func(), tries int) float64 {
+	var took [2][]float64
+	for range tries {
+		kind := rand.IntN(2)
+		began := time.Now()
+		kinds[kind]()
+		took[kind] = append(took[kind], float64(time.Since(began)))
+	}
+	var mean, variance, n [2]float64
+	for k := range took {
+		slices.Sort(took[k])
+		kept := took[k][:len(took[k])*9/10]
+		n[k] = float64(len(kept))
+		for _, v := range kept {
+			mean[k] += v / n[k]
+		}
+		for _, v := range kept {
+			variance[k] += (v - mean[k]) * (v - mean[k]) / (n[k] - 1)
+		}
+	}
+	return (mean[0] - mean[1]) / math.Sqrt(variance[0]/n[0]+variance[1]/n[1])
 }
