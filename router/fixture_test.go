@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/lm-warden/warden/router/framing"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -184,7 +186,7 @@ func newFixture(t *testing.T, s setup) *fixture {
 	}
 	f.server = NewServer(f.router)
 	front := f.net.listen("warden")
-	go func() { _ = f.server.Serve(front) }()
+	go func() { _ = f.server.Serve(framing.Listen(front)) }()
 	f.client = &http.Client{Transport: &http.Transport{
 		DialContext:        func(ctx context.Context, _, _ string) (net.Conn, error) { return f.net.dial(ctx, "warden") },
 		DisableCompression: true,

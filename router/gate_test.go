@@ -286,14 +286,14 @@ func TestHeadersToTheEngine(t *testing.T) {
 		r := f.post("/v1/messages", chatBody("x"),
 			"Authorization", "Bearer secret", "X-Api-Key", "secret", "Cookie", "a=b", "Proxy-Authorization", "x",
 			"Connection", "X-Custom-Hop", "X-Custom-Hop", "1", "Te", "trailers", "Keep-Alive", "1", "Upgrade", "h2c",
-			"X-Vllm-Priority", "-5", "X-data-parallel-rank", "3", "X-Forwarded-For", "10.0.0.1", "Forwarded", "for=x",
+			"X-Vllm-Priority", "-5", "X-data-parallel-rank", "3", "X_Vllm_Priority", "-5", "Session_id", "s", "X-Forwarded-For", "10.0.0.1", "Forwarded", "for=x",
 			"Accept-Encoding", "gzip, br", "X-Session-Id", "client-session",
 			"Anthropic-Version", "2026-10-21", "Anthropic-Beta", "a,b", "X-Unknown", "kept", "User-Agent", "test/1", "X-Request-Id", "my-id")
 		got := f.engine("r0").requests()[0].header
 		for name, want := range map[string]string{
 			"Authorization": "", "X-Api-Key": "", "Cookie": "", "Proxy-Authorization": "", "Connection": "", "X-Custom-Hop": "",
 			"Te": "", "Keep-Alive": "", "Upgrade": "", "X-Vllm-Priority": "", "X-Data-Parallel-Rank": "", "X-Forwarded-For": "",
-			"Forwarded": "", "Accept-Encoding": "",
+			"Forwarded": "", "Accept-Encoding": "", "X_Vllm_Priority": "", "Session_id": "",
 			"Anthropic-Version": "2026-10-21", "Anthropic-Beta": "a,b", "X-Unknown": "kept", "User-Agent": "test/1",
 			"X-Request-Id": "my-id", "Content-Type": "application/json",
 		} {
@@ -335,8 +335,8 @@ func TestRequestLines(t *testing.T) {
 			{"no host", "GET /v1/models HTTP/1.1\r\n", "400"},
 			{"no host, old", "GET /v1/models HTTP/1.0\r\n", "403"},
 			{"two lengths", "POST /v1/models HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n", "400"},
-			{"unknown transfer encoding", "POST /v1/models HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: xchunked\r\n", "501"},
-			{"folded header", "GET /v1/models HTTP/1.1\r\nHost: localhost\r\nX-A: 1\r\n 2\r\n", "200"},
+			{"unknown transfer encoding", "POST /v1/models HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: xchunked\r\n", "400"},
+			{"folded header", "GET /v1/models HTTP/1.1\r\nHost: localhost\r\nX-A: 1\r\n 2\r\n", "400"},
 			{"space before the colon", "GET /v1/models HTTP/1.1\r\nHost: localhost\r\nX-A : 1\r\n", "400"},
 		} {
 			conn, err := f.net.dial(t.Context(), "warden")
