@@ -310,7 +310,7 @@ func TestErrors(t *testing.T) {
 		{"no input", "POST", "/v1/responses", `{}`, 400, "body.input"},
 		{"no prompt", "POST", "/v1/completions", `{"prompt":null}`, 400, "(parameter=prompt)"},
 		{"empty prompt", "POST", "/v1/completions", `{"prompt":""}`, 400, "non-empty"},
-		{"wrong type", "POST", "/v1/chat/completions", `{"messages":7}`, 400, "value_error"},
+		{"wrong type", "POST", "/v1/chat/completions", `{"messages":7}`, 400, `{'type': 'list_type', 'loc': 'body.messages', 'msg': 'Input should be a valid list'}`},
 		{"no JSON", "POST", "/v1/chat/completions", `{`, 400, "json_invalid"},
 		{"n too large", "POST", "/v1/chat/completions", chat(`,"n":1000`), 400, "n must be at most 64, got 1000."},
 		{"five stop strings", "POST", "/v1/chat/completions", chat(`,"stop":["a","b","c","d","e"]`), 400, "List should have at most 4 items after validation, not 5"},

@@ -3,8 +3,10 @@ package server
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"strings"
 
 	"github.com/lm-warden/warden/supervisor/simengine/prompt"
@@ -130,7 +132,34 @@ func readBody(w http.ResponseWriter, r *http.Request, into any) *apiError {
 		return invalid(problem{"json_invalid", "body", "JSON decode error"})
 	}
 	if err := json.Unmarshal(raw.Bytes(), into); err != nil {
-		return invalid(problem{"value_error", "body", err.Error()})
+		return invalid(misfit(err))
 	}
 	return nil
+}
+
+// misfit says in pydantic's words which value has the wrong type.
+func misfit(err error) problem {
+	var wrong *json.UnmarshalTypeError
+	if !errors.As(err, &wrong) {
+		return problem{"value_error", "body", err.Error()}
+	}
+	loc := "body"
+	if wrong.Field != "" {
+		// Only the last name of the path: the others may be Go's (embedded structs).
+		loc += "." + wrong.Field[strings.LastIndex(wrong.Field, ".")+1:]
+	}
+	kind, noun := "dict", "dictionary"
+	switch wrong.Type.Kind() {
+	case reflect.String:
+		kind, noun = "string", "string"
+	case reflect.Bool:
+		kind, noun = "bool", "boolean"
+	case reflect.Slice:
+		kind, noun = "list", "list"
+	case reflect.Float64:
+		kind, noun = "float", "number"
+	case reflect.Int, reflect.Uint64:
+		kind, noun = "int", "integer"
+	}
+	return problem{kind + "_type", loc, "Input should be a valid " + noun}
 }
