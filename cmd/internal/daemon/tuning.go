@@ -67,6 +67,9 @@ func addTuning(out *control.Model, m plan.Model) {
 // advice.
 func (d *Daemon) tellTuning() {
 	for _, m := range d.models {
+		if m.Unkept != nil {
+			d.log.Warn("engine settings are decided anew by the next warden: they cannot be noted", "err", m.Unkept)
+		}
 		for _, s := range m.Tuned.Settings {
 			d.log.Info("engine setting", "model", m.Alias, "flag", s.Flag, "value", s.Value, "by", string(s.By), "reason", s.Reason)
 		}

@@ -36,6 +36,9 @@ type Model struct {
 	Tuned        tune.Decision
 	KVTokenBytes int
 	WeightsBytes uint64
+	// Unkept is, on the first model, why the settings could not be noted for the
+	// next warden, which then decides anew.
+	Unkept error
 }
 
 // Place is where one replica runs.

@@ -44,7 +44,10 @@ func tuneAll(cfg configs.Config, models []Model, places [][]Place, left []shim.S
 		m.KVTokenBytes, m.WeightsBytes = facts.KVBytes(), facts.WeightsBytes
 		m.Engine = vllm.New(m.Install, vllm.Options{Settings: m.Tuned.Arguments()})
 	}
-	return next.write(record)
+	if err := next.write(record); err != nil {
+		models[0].Unkept = err // no reason not to start
+	}
+	return nil
 }
 
 // Preview decides the settings of models that have been given places, as a start
