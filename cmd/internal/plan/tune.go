@@ -44,7 +44,7 @@ func tuneAll(cfg configs.Config, models []Model, places [][]Place, left []shim.S
 		m.KVTokenBytes, m.WeightsBytes = facts.KVBytes(), facts.WeightsBytes
 		m.Engine = vllm.New(m.Install, vllm.Options{Settings: m.Tuned.Arguments()})
 	}
-	if err := next.write(record); err != nil {
+	if err := next.write(record); err != nil && len(models) > 0 {
 		models[0].Unkept = err // no reason not to start
 	}
 	return nil

@@ -21,6 +21,9 @@ func WriteStatus(w io.Writer, s control.Status, wide bool) error {
 	if h := s.Hold; h != nil {
 		fmt.Fprintf(w, "no engine can start: %s\n  fix: %s\n  engines that run go on; nothing is restarted since %s\n", h.Cause, h.Fix, h.Since.Local().Format(time.TimeOnly))
 	}
+	if s.Access != nil && s.Access.Problem != "" {
+		fmt.Fprintln(w, s.Access.Problem)
+	}
 	for _, g := range s.GPUs {
 		switch a := g.Aside; {
 		case a != nil:
