@@ -56,7 +56,7 @@ func parseLine(fields []string) (Key, error) {
 	if digest, ok := strings.CutPrefix(fields[0], hashed); ok {
 		raw, err := hex.DecodeString(digest)
 		if err != nil || len(raw) != len(k.Hash) {
-			return Key{}, errors.New("not 64 hexadecimal digits behind sha256:")
+			return Key{}, errors.New("behind sha256: are not 64 hexadecimal digits")
 		}
 		copy(k.Hash[:], raw)
 		k.Plain = false
@@ -94,7 +94,7 @@ func CheckName(name string) error {
 	}
 	for _, c := range name {
 		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("-_.@", c)) {
-			return errors.New("a key's name is made of letters, digits and -_.@")
+			return errors.New("a key's name is made of letters, digits and -_.@ alone")
 		}
 	}
 	return nil

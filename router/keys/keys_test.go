@@ -31,7 +31,7 @@ func TestParse(t *testing.T) {
 		{"admin is more than both", "k scope=admin", []Key{{Hash: HashOf("k"), Scope: Admin, Plain: true}}, ""},
 		{"windows line ends", "k name=a\r\n", []Key{{Hash: HashOf("k"), Name: "a", Scope: Infer | Read, Plain: true}}, ""},
 		{"empty", "# nothing\n", nil, "holds no key"},
-		{"short digest", "k\nsha256:0a", nil, "line 2: not 64 hexadecimal digits"},
+		{"short digest", "k\nsha256:0a", nil, "line 2: behind sha256: are not 64"},
 		{"unknown scope", "secret scope=root", nil, `line 1: scope "root"`},
 		{"no scope", "secret scope=", nil, `line 1: scope ""`},
 		{"unknown field", "secret role=x", nil, "line 1: behind a key only"},
@@ -111,8 +111,10 @@ func TestScopes(t *testing.T) {
 func TestInFlight(t *testing.T) {
 	k := Key{Hash: HashOf("k"), Scope: Infer, MaxInFlight: 2}
 	g := NewGuard(k)
-	if !g.Begin(k) || !g.Begin(k) || g.Begin(k) {
-		t.Fatal("not two of two")
+	for n := range 3 {
+		if let := g.Begin(k); let != (n < 2) {
+			t.Fatalf("request %d of 2: %v", n+1, let)
+		}
 	}
 	k.MaxInFlight = 3
 	g.Replace([]Key{k})
