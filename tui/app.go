@@ -79,7 +79,8 @@ func Run(ctx context.Context, src Source, opts Options) (Result, error) {
 	if opts.Zone == nil {
 		opts.Zone = time.Local
 	}
-	a := &app{theme: opts.Theme, state: state.New(opts.Mode, opts.View, opts.Zone, time.Now()), size: state.Size{W: 80, H: 24}}
+	a := &app{theme: opts.Theme, state: state.New(opts.Mode, opts.View, opts.Zone, time.Now())}
+	a.state.Size = state.Size{W: 80, H: 24} // until the terminal says its own
 	program := tea.NewProgram(a, tea.WithInput(opts.In), tea.WithOutput(opts.Out), tea.WithAltScreen(),
 		tea.WithoutSignalHandler(), tea.WithFPS(int(time.Second/frameTime)))
 	a.feed = newFeed(ctx, src, func(m any) { program.Send(m) })
@@ -100,7 +101,6 @@ func Run(ctx context.Context, src Source, opts Options) (Result, error) {
 // app is the bubbletea model: it passes messages to Reduce, and draws at most ten times a second.
 type app struct {
 	state  state.State
-	size   state.Size
 	theme  Theme
 	feed   *feed
 	result Result
@@ -124,26 +124,14 @@ func (a *app) Update(m tea.Msg) (tea.Model, tea.Cmd) {
 		a.redraw = nil
 		return a, nil
 	case tea.WindowSizeMsg:
-		a.size = state.Size{W: m.Width, H: m.Height}
 		a.drawn = time.Time{} // at once: the terminal has torn the old picture
-		return a, a.reduce(state.Resized{Size: a.size})
+		return a, a.reduce(state.Resized{Size: state.Size{W: m.Width, H: m.Height}})
 	case tea.KeyMsg:
-		return a, a.reduce(pressedFrom(m))
+		return a, a.reduce(state.Pressed{KeyMsg: m})
 	case state.Msg:
 		return a, a.reduce(m)
 	}
 	return a, nil
-}
-
-func pressedFrom(m tea.KeyMsg) state.Pressed {
-	p := state.Pressed{Key: m.String()}
-	if m.Paste {
-		p.Key = "paste" // pasted text is typed into a line, never taken for keys
-	}
-	if (m.Type == tea.KeyRunes || m.Type == tea.KeySpace) && !m.Alt {
-		p.Text = string(m.Runes)
-	}
-	return p
 }
 
 func (a *app) reduce(m state.Msg) tea.Cmd {
@@ -188,7 +176,9 @@ func (a *app) View() string {
 		}
 		return a.picture
 	}
-	a.picture, a.drawn, a.dirty = screen.Render(a.state, a.size, a.theme), time.Now(), false
+	picture, reach := screen.Draw(a.state, a.state.Size, a.theme)
+	a.state, _ = state.Reduce(a.state, state.Drawn{Reach: reach})
+	a.picture, a.drawn, a.dirty = picture, time.Now(), false
 	return a.picture
 }
 

@@ -195,7 +195,7 @@ func TestViewDrawsOnlyWhatChanged(t *testing.T) {
 	var sent []any
 	a := &app{}
 	a.feed = newFeed(t.Context(), newSource(), func(m any) { sent = append(sent, m) })
-	a.size.W, a.size.H = 80, 24
+	a.state.Size.W, a.state.Size.H = 80, 24
 	first := a.View()
 	if first != "" {
 		t.Errorf("drew before anything was known: %q", first)

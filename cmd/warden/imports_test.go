@@ -78,7 +78,7 @@ var onlyIn = map[string][]string{
 	"github.com/NVIDIA/go-nvml":           {"gpu"},
 	"github.com/spf13/viper":              {"configs"},
 	"github.com/spf13/cobra":              {"cmd/warden", "cmd/internal/manual"},
-	"github.com/charmbracelet/bubbletea":  {"tui"},
+	"github.com/charmbracelet":            {"tui"},
 	"go.opentelemetry.io":                 {"cmd/internal/tracing"},
 	"github.com/prometheus/client_golang": {"router", "cmd/internal/metrics"},
 }

@@ -15,7 +15,7 @@ func (s view) adviceSection(w int, t cell.Theme) section {
 	lines := s.adviceLines(w, t)
 	first := slices.Index(append(lines[:len(lines):len(lines)], ""), "") // lines of the first finding
 	return section{min: max(first, 1), want: max(len(lines), 1), draw: func(h int) []string {
-		return scrolled(lines, s.panelScroll(s.Panel), h)
+		return scrolled(s, s.scrolls(s.Panel), lines, h)
 	}}
 }
 

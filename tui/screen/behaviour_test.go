@@ -3,6 +3,7 @@ package screen
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -59,7 +60,7 @@ func TestKeysAsk(t *testing.T) {
 		s.ReadOnly = tt.view
 		var got state.Intent
 		for _, k := range tt.keys {
-			s, got = state.Reduce(s, key(k))
+			s, got = state.Reduce(s, stroke(k))
 		}
 		if got != tt.want {
 			t.Errorf("%s: %v asks for %+v, want %+v", tt.name, tt.keys, got, tt.want)
@@ -89,11 +90,11 @@ func TestKeysShow(t *testing.T) {
 		{"log", []string{"l"}, []string{"LOG r0", "following"}, []string{"STICKY"}},
 		{"log from detail leads back to detail", []string{"enter", "l", "esc"}, []string{"r0 of qwen3-4b"}, nil},
 		{"stop following", []string{"l", "f"}, []string{"not following"}, nil},
-		{"scrolling back stops following", []string{"l", "up"}, []string{"1 lines from the end"}, []string{"/v1/messages"}},
-		{"and the end resumes it", []string{"l", "up", "down"}, []string{"following", "/v1/messages"}, nil},
+		{"what fits does not scroll", []string{"l", "up", "pgup", "home"}, []string{"  following", "/v1/messages"}, nil},
 		{"search", []string{"l", "/", "p", "o", "s", "t", "enter"}, []string{`2 of 4 lines with "post"`, "/v1/messages"}, []string{"throughput"}},
 		{"esc ends a search before the screen", []string{"l", "/", "x", "enter", "esc"}, []string{"LOG r0", "4 lines"}, nil},
 		{"help names every key", []string{"?"}, []string{"restart the selected replica", "what the engine runs"}, nil},
+		{"help of who may order", []string{"?"}, []string{"affinity of the selected replica's model on or off *", "* not with --view"}, nil},
 		{"filter", []string{"/", "R", "2", "enter"}, []string{">r2 ", `filter "R2"`}, []string{" r1 "}},
 		{"filter takes backspace", []string{"/", "r", "2", "backspace", "3", "enter"}, []string{">r3 "}, []string{"\n r2 "}},
 		{"esc while typing clears", []string{"/", "r", "2", "esc"}, []string{" r1 ", " r3 "}, []string{"filter \""}},
@@ -108,17 +109,20 @@ func TestKeysShow(t *testing.T) {
 		{"pause", []string{" "}, []string{"PAUSED"}, nil},
 		{"and on", []string{" ", " "}, nil, []string{"PAUSED"}},
 		{"panels come around", []string{"tab", "tab", "tab", "tab", "tab"}, []string{"PLACEMENT"}, nil},
-		{"pasted text is typed, not obeyed", []string{"/", "paste:q\x1b[2Jx"}, []string{"filter: qx"}, nil},
-		{"long lines are bounded", []string{"/", "paste:" + strings.Repeat("y", 100)}, []string{"filter: _"}, nil},
+		{"pasted text is typed, not obeyed", []string{"/", "paste:q\x1b[2Jx"}, []string{"filter: qx▏"}, nil},
+		{"pasted text is not obeyed elsewhere", []string{"paste:e", "paste:q"}, []string{"PLACEMENT"}, []string{"evidence"}},
+		{"a pasted text is cut where it is too long", []string{"/", "paste:" + strings.Repeat("y", 100)}, []string{"filter: " + strings.Repeat("y", 60) + "▏"}, nil},
+		{"the cursor moves in the line", []string{"/", "r", "3", "left", "left", "x", "home", "end", "left"}, []string{"filter: xr▏3"}, nil},
+		{"ctrl+u empties it", []string{"/", "r", "9", "ctrl+u"}, []string{"filter: ▏", " r1 "}, []string{"no replica"}},
+		{"an old filter is edited", []string{"/", "r", "2", "enter", "/", "backspace", "3"}, []string{"filter: r3▏", ">r3 "}, nil},
+		{"ctrl+v runs nothing", []string{"/", "r", "ctrl+v"}, []string{"filter: r▏"}, nil},
+		{"the last row and the first", []string{"end", "G"}, []string{">r3 "}, nil},
+		{"and the first", []string{"end", "g"}, []string{">r0 "}, nil},
 	}
 	for _, tt := range tests {
 		s := lived(state.Top, hot(), wide)
 		for _, k := range tt.keys {
-			p := key(k)
-			if text, pasted := strings.CutPrefix(k, "paste:"); pasted {
-				p = state.Pressed{Key: "paste", Text: text}
-			}
-			s, _ = state.Reduce(s, p)
+			s, _ = state.Reduce(s, stroke(k))
 		}
 		got := Render(s, wide, cell.Theme{})
 		for _, w := range tt.shows {
@@ -254,13 +258,6 @@ func TestLogLines(t *testing.T) {
 	if n := len(s.Log.Lines); n != state.KeptLines || s.Log.Lines[0] != "line 5" {
 		t.Errorf("%d lines from %q", n, s.Log.Lines[0])
 	}
-	s = press(s, "pgup")
-	read := Render(s, wide, cell.Theme{})
-	tell(state.LogLines{Replica: "r0", Lines: []string{"new 1", "new 2"}})
-	now := Render(s, wide, cell.Theme{})
-	if strings.Split(read, "\n")[10] != strings.Split(now, "\n")[10] {
-		t.Error("what is being read moved when new lines came")
-	}
 	tell(state.LogLines{Replica: "r0", Err: errors.New("the log is gone")})
 	if got := Render(s, wide, cell.Theme{}); !strings.Contains(got, "the log is gone") {
 		t.Errorf("no error:\n%s", got)
@@ -268,6 +265,117 @@ func TestLogLines(t *testing.T) {
 	tell(state.LogLines{Replica: "r0", Reset: true, Lines: []string{"anew"}})
 	if got := Render(s, wide, cell.Theme{}); strings.Contains(got, "gone") || !strings.Contains(got, "anew") {
 		t.Errorf("after a reset:\n%s", got)
+	}
+}
+
+// logText is what the log's screen shows of the log.
+func logText(s state.State) []string {
+	lines := strings.Split(Render(s, wide, cell.Theme{}), "\n")
+	return lines[4 : len(lines)-1]
+}
+
+// longLog has a hundred lines, of which each tenth is worth a search and each twentieth longer than the screen is wide.
+func longLog(from int) []string {
+	out := make([]string, 100)
+	for i := range out {
+		out[i] = fmt.Sprintf("line %04d.", from+i)
+		if i%10 == 0 {
+			out[i] += " found"
+		}
+		if i%20 == 0 {
+			out[i] += strings.Repeat(" and more", 60)
+		}
+	}
+	return out
+}
+
+func TestTheLogScrolls(t *testing.T) {
+	for name, tt := range map[string]struct {
+		keys        string
+		first, last string // of the lines on the screen; the log's window has 35
+		title       string
+	}{
+		"follows":                       {"", "line 0065.", "line 0099.", "following"},
+		"a line back":                   {"up", "line 0064.", "line 0098.", "1 line from the end"},
+		"and on":                        {"up down", "line 0065.", "line 0099.", "  following"},
+		"a page back":                   {"pgup", "line 0030.", "line 0064.", "35 lines from the end"},
+		"two pages and one on":          {"pgup b pgdown", "line 0035.", "line 0069.", "30 lines from the end"},
+		"to the first":                  {"home", "line 0000.", "line 0034.", "65 lines from the end"},
+		"further back there is nothing": {"g up pgup", "line 0000.", "line 0034.", "65 lines from the end"},
+		"to the last":                   {"g G", "line 0065.", "line 0099.", "  following"},
+		"held at the end":               {"f", "line 0065.", "line 0099.", "not following"},
+		"wrapped, the end":              {"w", "line 0069.", "line 0099.", "wrapped"},
+		"wrapping keeps the place":      {"pgup w", "line 0030.", "line 0060.", "wrapped"},
+		"and so does cutting":           {"w pgup pgup w", "line 0011.", "line 0045.", "54 lines from the end"},
+		"a search starts at its end":    {"pgup / f o u n d enter", "line 0000.", "line 0090.", `10 of 100 lines with "found"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := press(lived(state.Top, hot(), wide), "l")
+			s, _ = state.Reduce(s, state.LogLines{Replica: "r0", Reset: true, Lines: longLog(0)})
+			s = press(s, strings.Fields(tt.keys)...)
+			text := slices.DeleteFunc(logText(s), func(l string) bool { return l == "" || !strings.HasPrefix(l, " line") })
+			if !strings.Contains(text[0], tt.first) || !strings.Contains(text[len(text)-1], tt.last) {
+				t.Errorf("%q shows %.12q to %.12q, want %s to %s", tt.keys, text[0], text[len(text)-1], tt.first, tt.last)
+			}
+			if got := Render(s, wide, cell.Theme{}); !strings.Contains(got, tt.title) {
+				t.Errorf("%q is missing in\n%s", tt.title, got)
+			}
+		})
+	}
+}
+
+// TestWhatIsReadStays: lines that come, and those that are forgotten for them, do not move what the user has scrolled to.
+func TestWhatIsReadStays(t *testing.T) {
+	for _, keys := range []string{"pgup", "f", "w pgup up", "/ f o u n d enter f", "/ f o u n d enter w pgup up"} {
+		s := press(lived(state.Top, hot(), wide), "l")
+		s, _ = state.Reduce(s, state.LogLines{Replica: "r0", Reset: true})
+		for n := 0; n < state.KeptLines; n += 100 {
+			s, _ = state.Reduce(s, state.LogLines{Replica: "r0", Lines: longLog(n)})
+		}
+		s = press(s, strings.Fields(keys)...)
+		before := logText(s)
+		for n := range 3 {
+			s, _ = state.Reduce(s, state.LogLines{Replica: "r0", Lines: longLog(state.KeptLines + 100*n)})
+		}
+		if diff := cmp.Diff(before, logText(s)); diff != "" {
+			t.Errorf("%q: %s", keys, diff)
+		}
+		narrow, _ := state.Reduce(s, state.Resized{Size: state.Size{W: 100, H: 40}})
+		narrow, _ = state.Reduce(narrow, state.Resized{Size: wide})
+		if !strings.HasPrefix(logText(narrow)[0], before[0][:10]) && strings.HasPrefix(before[0], " line") {
+			t.Errorf("%q: resized, it starts with %q, not %q", keys, logText(narrow)[0], before[0])
+		}
+	}
+}
+
+// TestScrollingEndsWithTheText: keys pressed at the end need not be taken back one by one.
+func TestScrollingEndsWithTheText(t *testing.T) {
+	size := state.Size{W: 80, H: 24}
+	show := func(s state.State) (state.State, string) {
+		picture, reach := Draw(s, size, cell.Theme{})
+		s, _ = state.Reduce(s, state.Drawn{Reach: reach})
+		return s, picture
+	}
+	for _, open := range []string{"?", "enter", "shift+tab", "e"} {
+		s, top := show(press(lived(state.Top, failed(), size), open))
+		var moved, end, back string
+		s, moved = show(press(s, "pgdown"))
+		if moved == top {
+			continue // all of it fits
+		}
+		s, end = show(press(s, "pgdown", "pgdown", "pgdown", "pgdown", "pgdown"))
+		if s, back = show(press(s, "pgup")); back == end {
+			t.Errorf("%s: a page back from the end shows the end", open)
+		}
+		if open == "shift+tab" || open == "e" {
+			continue // there Home and End select rows
+		}
+		var last, first string
+		s, last = show(press(s, "end"))
+		_, first = show(press(s, "home"))
+		if last != end || first != top {
+			t.Errorf("%s: End shows\n%s\nHome shows\n%s", open, last, first)
+		}
 	}
 }
 
@@ -373,5 +481,15 @@ func TestHostileText(t *testing.T) {
 				t.Errorf("%v lets control characters through", keys)
 			}
 		}
+	}
+}
+
+// TestHelpTellsWhatIsObeyed: with --view no key orders anything, so none is told.
+func TestHelpTellsWhatIsObeyed(t *testing.T) {
+	s := lived(state.Top, hot(), wide)
+	s.ReadOnly = true
+	got := Render(press(s, "?"), wide, cell.Theme{})
+	if strings.Contains(got, "restart the selected") || strings.Contains(got, "--view") || !strings.Contains(got, "the engine's log") {
+		t.Errorf("with --view:\n%s", got)
 	}
 }

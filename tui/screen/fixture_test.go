@@ -2,12 +2,14 @@ package screen
 
 import (
 	"fmt"
-	"github.com/lm-warden/warden/tui/state"
 	"math"
+	"strings"
 	"time"
 
+	tea "github.com/charmbracelet/bubbletea"
 	"github.com/lm-warden/warden/supervisor/control"
 	"github.com/lm-warden/warden/supervisor/events"
+	"github.com/lm-warden/warden/tui/state"
 )
 
 func ptr[T any](v T) *T { return &v }
@@ -191,14 +193,23 @@ func lived(mode state.Mode, status control.Status, size state.Size) state.State 
 // press sends keys one after the other.
 func press(s state.State, keys ...string) state.State {
 	for _, k := range keys {
-		s, _ = state.Reduce(s, key(k))
+		s, _ = state.Reduce(s, stroke(k))
 	}
 	return s
 }
 
-func key(k string) state.Pressed {
-	if len([]rune(k)) == 1 {
-		return state.Pressed{Key: k, Text: k}
+// named are the keys that type nothing.
+var named = map[string]tea.KeyType{"enter": tea.KeyEnter, "esc": tea.KeyEscape, "tab": tea.KeyTab, "shift+tab": tea.KeyShiftTab, "up": tea.KeyUp, "down": tea.KeyDown,
+	"left": tea.KeyLeft, "right": tea.KeyRight, "pgup": tea.KeyPgUp, "pgdown": tea.KeyPgDown, "home": tea.KeyHome, "end": tea.KeyEnd, "backspace": tea.KeyBackspace,
+	"ctrl+c": tea.KeyCtrlC, "ctrl+u": tea.KeyCtrlU, "ctrl+v": tea.KeyCtrlV, "ctrl+w": tea.KeyCtrlW}
+
+// stroke is what bubbletea makes of a key, or of "paste:" and a text.
+func stroke(k string) state.Pressed {
+	if text, pasted := strings.CutPrefix(k, "paste:"); pasted {
+		return state.Pressed{KeyMsg: tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune(text), Paste: true}}
 	}
-	return state.Pressed{Key: k}
+	if typ, ok := named[k]; ok {
+		return state.Pressed{KeyMsg: tea.KeyMsg{Type: typ}}
+	}
+	return state.Pressed{KeyMsg: tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune(k)}}
 }

@@ -1,8 +1,12 @@
 package screen
 
 import (
+	"strings"
+
+	"github.com/charmbracelet/bubbles/help"
+	"github.com/charmbracelet/bubbles/key"
+	"github.com/charmbracelet/lipgloss"
 	"github.com/lm-warden/warden/tui/cell"
-	"github.com/lm-warden/warden/tui/state"
 )
 
 // glossary says what each column counts, exactly.
@@ -25,12 +29,12 @@ var glossary = [][2]string{
 // helpColumns is from where keys and columns stand side by side without being cut.
 const helpColumns = 176
 
-// helpLines tell the keys, from where they are declared, and the columns; side by side where there is room.
-func helpLines(w int, t cell.Theme) []string {
+// helpLines tell the keys and the columns; side by side where there is room.
+func (s view) helpLines(w int, t cell.Theme) []string {
 	if w < helpColumns {
-		return append(append(keyLines(w, t), ""), columnLines(w, t)...)
+		return append(append(s.keyLines(w, t), ""), columnLines(w, t)...)
 	}
-	left, right := keyLines(w/2-1, t), columnLines(w-w/2, t)
+	left, right := s.keyLines(w/2-1, t), columnLines(w-w/2, t)
 	h := max(len(left), len(right))
 	left, right = fill(left, h), fill(right, h)
 	for i := range left {
@@ -39,19 +43,39 @@ func helpLines(w int, t cell.Theme) []string {
 	return left
 }
 
-func keyLines(w int, t cell.Theme) []string {
-	out := []string{t.Paint(strong, " KEYS")}
-	for _, b := range state.Bindings {
-		if b.Help == "" {
-			continue
+// keyHelp draws keys in the colours of the theme: a style of lipgloss would choose by what it thinks of stdout.
+func keyHelp(t cell.Theme) help.Model {
+	name := lipgloss.NewStyle().PaddingRight(1).Transform(func(column string) string {
+		lines := strings.Split(column, "\n")
+		for i, l := range lines {
+			lines[i] = t.Paint(accent, l)
 		}
-		words := b.Help
-		if b.Writes {
-			words += " *"
-		}
-		out = append(out, entry(b.Name(t), words, w, t))
+		return strings.Join(lines, "\n")
+	})
+	return help.Model{ShortSeparator: "  ", Styles: help.Styles{FullKey: name}}
+}
+
+// keyFooter names the keys of the screen in one line.
+func (s view) keyFooter(w int, t cell.Theme) string {
+	h := keyHelp(t)
+	shown := s.FooterKeys(t.ASCII, func(keys []key.Binding) bool { return cell.Width(h.ShortHelpView(keys)) < w })
+	return " " + h.ShortHelpView(shown)
+}
+
+func (s view) keyLines(w int, t cell.Theme) []string {
+	keys := s.HelpKeys(t.ASCII)
+	for i, k := range keys {
+		keys[i].SetHelp(k.Help().Key, cell.Cut(k.Help().Desc, w-14, t.ASCII)) // one line each
 	}
-	return append(out, t.Paint(dim, cell.Cut("  * not with --view. Ctrl-C leaves `top`; in `up` it stops the replicas.", w, t.ASCII)))
+	out := []string{t.Paint(strong, " KEYS")}
+	for l := range strings.Lines(keyHelp(t).FullHelpView([][]key.Binding{keys})) {
+		out = append(out, "  "+strings.TrimRight(l, " \n"))
+	}
+	note := "  * not with --view. Ctrl-C leaves `top`; in `up` it stops the replicas."
+	if s.ReadOnly {
+		note = "  Ctrl-C leaves."
+	}
+	return append(out, t.Paint(dim, cell.Cut(note, w, t.ASCII)))
 }
 
 func columnLines(w int, t cell.Theme) []string {

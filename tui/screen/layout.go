@@ -3,6 +3,7 @@ package screen
 import (
 	"strings"
 
+	"github.com/charmbracelet/x/ansi"
 	"github.com/lm-warden/warden/tui/cell"
 	"github.com/lm-warden/warden/tui/state"
 )
@@ -15,14 +16,27 @@ const (
 )
 
 // view gives a State the methods that draw it.
-type view struct{ state.State }
+type view struct {
+	state.State
+	reach *int // how far what scrolls can go; known when it is laid out
+}
 
 // Render draws a state in exactly size.H lines of at most size.W cells.
 func Render(st state.State, size state.Size, t cell.Theme) string {
-	s := view{st}
+	picture, _ := Draw(st, size, t)
+	return picture
+}
+
+// Draw is Render that also tells how far the picture can be scrolled.
+func Draw(st state.State, size state.Size, t cell.Theme) (picture string, reach int) {
 	if size.W < minWidth || size.H < minHeight {
-		return clip([]string{"terminal too small: 60x12 needed"}, size, t)
+		return clip([]string{"terminal too small: 60x12 needed"}, size, t), 0
 	}
+	s := view{st, &reach}
+	return clip(s.lines(size, t), size, t), reach
+}
+
+func (s view) lines(size state.Size, t cell.Theme) []string {
 	bright := t
 	if s.Lost() {
 		t = t.Faded()
@@ -33,17 +47,16 @@ func Render(st state.State, size state.Size, t cell.Theme) string {
 	var lines []string
 	switch s.Screen {
 	case state.LogScreen:
-		lines = s.logScreen(size.W, body, t)
+		lines = s.logScreen(size.W, t)
 	case state.HelpScreen:
-		lines = scrolled(helpLines(size.W, t), s.Scroll, body-1)
-		lines = append([]string{t.Rule(size.W)}, lines...)
+		lines = append([]string{t.Rule(size.W)}, scrolled(s, true, s.helpLines(size.W, t), body-1)...)
 	case state.DetailScreen:
-		lines = append([]string{t.Rule(size.W)}, scrolled(s.detailLines(size.W, t), s.Scroll, body-1)...)
+		lines = append([]string{t.Rule(size.W)}, scrolled(s, true, s.detailLines(size.W, t), body-1)...)
 	default:
 		lines = s.mainBody(size.W, body, t)
 	}
 	out := append(head, fill(lines, body)...)
-	return clip(append(out, foot), size, t)
+	return append(out, foot)
 }
 
 // mainBody is the table and what stands under it.
@@ -158,10 +171,16 @@ func fill(lines []string, h int) []string {
 	return lines
 }
 
-// scrolled returns h lines from the first-th on; the last page is a full one.
-func scrolled[T any](lines []T, first, h int) []T {
-	first = min(first, max(0, len(lines)-h))
-	return lines[first:min(len(lines), first+max(h, 0))]
+// scrolled returns h lines: the first, or where this is what scrolls those that the user has scrolled to. The last page
+// is a full one.
+func scrolled[T any](s view, scrolls bool, lines []T, h int) []T {
+	h, first := max(h, 0), 0
+	if scrolls {
+		reach := max(0, len(lines)-h)
+		*s.reach = max(*s.reach, reach)
+		first = min(s.Scroll, reach)
+	}
+	return lines[first:min(len(lines), first+h)]
 }
 
 // clip is the last guard: no line wider than the terminal, none too many. In ASCII mode nothing else gets out, also
@@ -192,17 +211,27 @@ func (s view) footer(w int, t cell.Theme) string {
 	case s.Ask != nil:
 		return t.Paint(warn, " "+cell.Cut(s.Ask.Text, w-1, t.ASCII))
 	case s.Input != nil:
-		what := " filter: "
-		if s.Input.Logs {
-			what = " search: "
-		}
-		return what + cell.Cut(s.Input.Text, w-30, t.ASCII) + "_   enter keep  esc clear"
+		return s.inputLine(w, t)
+	default:
+		return s.keyFooter(w, t)
 	}
-	var parts []cell.Fragment
-	for _, b := range state.Bindings {
-		if b.InFooter(s.State) {
-			parts = append(parts, cell.Fragment{Long: b.Name(t) + " " + b.Foot, Drop: b.Prio})
-		}
+}
+
+// inputLine is what is being typed, with a mark where the next character goes.
+func (s view) inputLine(w int, t cell.Theme) string {
+	what, after := " filter: ", "   enter keep  esc clear"
+	if s.Input.Logs {
+		what = " search: "
 	}
-	return cell.Join(w, 2, t, parts...)
+	mark := "▏"
+	if t.ASCII {
+		mark = "|"
+	}
+	runes, at := []rune(s.Input.Line.Value()), s.Input.Line.Position()
+	before, behind := string(runes[:at]), string(runes[at:])
+	room := w - cell.Width(what) - cell.Width(mark) - cell.Width(after)
+	if over := cell.Width(before) - room; over > 0 {
+		before = ansi.TruncateLeft(before, over, "")
+	}
+	return what + before + t.Paint(accent, mark) + cell.Cut(behind, room-cell.Width(before), t.ASCII) + after
 }

@@ -2,11 +2,8 @@ package screen
 
 import (
 	"fmt"
-	"strings"
 
-	"github.com/charmbracelet/x/ansi"
 	"github.com/lm-warden/warden/tui/cell"
-	"github.com/lm-warden/warden/tui/state"
 )
 
 // logSection is the end of the selected replica's log on the overview.
@@ -33,34 +30,34 @@ func (s view) logTail(replica string, h int) []string {
 }
 
 // logScreen is the log in full height.
-func (s view) logScreen(w, h int, t cell.Theme) []string {
+func (s view) logScreen(w int, t cell.Theme) []string {
 	r, _ := s.Current()
-	var all []string
-	if s.Log.Replica == r.ID {
-		all = s.Log.Lines
+	if s.Log.Replica != r.ID {
+		s.Log.Lines = nil
 	}
-	found := all
-	if s.Log.Search != "" {
-		found = nil
-		for _, l := range all {
-			if state.Matches(s.Log.Search, l) {
-				found = append(found, l)
-			}
-		}
+	found := s.Log.Found()
+	rows, behind := s.LogRows(found)
+	out := []string{t.Rule(w), s.logTitle(r.ID, len(found), behind, w, t)}
+	if len(found) == 0 {
+		return append(out, t.Paint(dim, " no lines"))
 	}
-	return append([]string{t.Rule(w), s.logTitle(r.ID, len(found), len(all), w, t)}, s.logLines(found, w, h-2, t)...)
+	for _, row := range rows {
+		out = append(out, " "+cell.Cut(row, w-2, t.ASCII))
+	}
+	return out
 }
 
-func (s view) logTitle(replica string, found, all, w int, t cell.Theme) string {
+func (s view) logTitle(replica string, found, behind, w int, t cell.Theme) string {
 	parts := []cell.Fragment{{Long: "LOG " + replica, Role: strong}}
 	switch {
 	case s.Log.Follow:
 		parts = append(parts, cell.Fragment{Long: "following", Role: good})
-	case s.Log.Up > 0:
-		parts = append(parts, cell.Fragment{Long: fmt.Sprintf("%d lines from the end", s.Log.Up), Role: warn})
+	case behind > 0:
+		parts = append(parts, cell.Fragment{Long: fmt.Sprintf("%d %s from the end", behind, plural(behind, "line", "lines")), Role: warn})
 	default:
 		parts = append(parts, cell.Fragment{Long: "not following", Role: warn})
 	}
+	all := len(s.Log.Lines)
 	if s.Log.Search != "" {
 		parts = append(parts, cell.Fragment{Long: fmt.Sprintf("%d of %d lines with %s", found, all, quote(s.Log.Search)), Role: accent})
 	} else {
@@ -73,29 +70,4 @@ func (s view) logTitle(replica string, found, all, w int, t cell.Theme) string {
 		parts = append(parts, cell.Fragment{Long: s.Log.Err, Role: bad})
 	}
 	return cell.Join(w, 2, t, parts...)
-}
-
-// logLines draws the h lines that end s.log.up lines before the last.
-func (s view) logLines(lines []string, w, h int, t cell.Theme) []string {
-	if len(lines) == 0 {
-		return []string{t.Paint(dim, " no lines")}
-	}
-	end := max(1, len(lines)-min(s.Log.Up, len(lines)-1))
-	var out []string
-	for i := end - 1; i >= 0 && len(out) < h; i-- {
-		l := lines[i]
-		if !s.Log.Wrap {
-			out = append(out, " "+cell.Cut(l, w-2, t.ASCII))
-			continue
-		}
-		parts := strings.Split(ansi.Hardwrap(l, w-2, true), "\n")
-		for j := len(parts) - 1; j >= 0; j-- {
-			out = append(out, " "+parts[j])
-		}
-	}
-	out = out[:min(len(out), max(h, 0))]
-	for i, j := 0, len(out)-1; i < j; i, j = i+1, j-1 {
-		out[i], out[j] = out[j], out[i]
-	}
-	return out
 }

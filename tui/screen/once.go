@@ -16,7 +16,7 @@ func Once(status control.Status, width, height int, t cell.Theme) string {
 	s, _ = state.Reduce(s, state.Told{Message: control.Message{Status: &status}, At: status.Now})
 	fitted := height <= 0
 	if fitted {
-		height = 2 + 1 + view{s}.tableHeight() + noticeHeight
+		height = 2 + 1 + view{State: s}.tableHeight() + noticeHeight
 	}
 	height = max(height, minHeight)
 	s.Size = state.Size{W: width, H: height}

@@ -90,7 +90,7 @@ func (s view) historySection(w int, t cell.Theme) section {
 			}
 		}
 		out := []string{t.Paint(dim, strings.TrimRight(head, " "))}
-		for _, l := range scrolled(lines, s.panelScroll(state.HistoryPanel), h-1) {
+		for _, l := range scrolled(s, s.scrolls(state.HistoryPanel), lines, h-1) {
 			row := cell.Left("   "+l.ID, label, t.ASCII)
 			for i, m := range shown {
 				row += s.trend(m, l.ID, n, scales[i], 7, t) + " "
@@ -101,13 +101,8 @@ func (s view) historySection(w int, t cell.Theme) section {
 	}}
 }
 
-// panelScroll is the scroll offset while that panel is the one that scrolls.
-func (s view) panelScroll(p state.Panel) int {
-	if s.Panel == p && s.Screen == state.MainScreen {
-		return s.Scroll
-	}
-	return 0
-}
+// scrolls reports whether that panel is the one that the keys scroll.
+func (s view) scrolls(p state.Panel) bool { return s.Panel == p && s.Screen == state.MainScreen }
 
 // cellsFor finds how many cells a sparkline gets so that each stands for a whole number of seconds.
 func cellsFor(w, sparks int) int {
@@ -254,7 +249,7 @@ func reasons[V any](m map[string]V) []string {
 func (s view) eventsSection(w int, all bool, t cell.Theme) section {
 	list := s.eventList(all)
 	return section{min: min(3, len(list)), want: len(list), draw: func(h int) []string {
-		return s.eventLines(scrolled(list, s.panelScroll(state.EventsPanel), h), w, t)
+		return s.eventLines(scrolled(s, s.scrolls(state.EventsPanel), list, h), w, t)
 	}}
 }
 

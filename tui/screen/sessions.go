@@ -102,7 +102,7 @@ func (s view) sessionsSection(w int, t cell.Theme) section {
 	fixed := len(lines)
 	lines = append(lines, s.sessionLines(list, current, w, true, t)...)
 	return section{min: min(fixed+1, len(lines)), want: len(lines), draw: func(h int) []string {
-		return append(lines[:fixed:fixed], scrolled(lines[fixed:], s.panelScroll(state.SessionsPanel), h-fixed)...)
+		return append(lines[:fixed:fixed], scrolled(s, s.scrolls(state.SessionsPanel), lines[fixed:], h-fixed)...)
 	}}
 }
 

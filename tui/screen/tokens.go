@@ -30,7 +30,7 @@ func (s view) tokensSection(w int, t cell.Theme) section {
 		}
 		rows := (h-2)/n - 1 // a title for all, a title and a blank around each
 		if rows < chartRows || w < tableWidth {
-			return append([]string{t.Paint(dim, title)}, s.tokenBars(scrolled(lines, s.panelScroll(state.TokensPanel), h-1), w, t)...)
+			return append([]string{t.Paint(dim, title)}, s.tokenBars(scrolled(s, s.scrolls(state.TokensPanel), lines, h-1), w, t)...)
 		}
 		return append([]string{t.Paint(dim, title)}, s.tokenCharts(lines, w, min(rows, chartMax), t)...)
 	}}

@@ -2,18 +2,16 @@ package state
 
 import (
 	"fmt"
-	"unicode/utf8"
+	"math"
 
+	"github.com/charmbracelet/bubbles/key"
+	"github.com/charmbracelet/bubbles/viewport"
 	"github.com/lm-warden/warden/supervisor/control"
-	"github.com/lm-warden/warden/tui/cell"
 )
-
-// maxInput bounds what can be typed into a filter.
-const maxInput = 60
 
 // pressed finds out who gets the key: Ctrl-C always, then a line being typed, an open question, the screen.
 func (s State) pressed(k Pressed) (State, Intent) {
-	if k.Key == "ctrl+c" {
+	if k.String() == "ctrl+c" {
 		if s.mode == Up {
 			return s, Intent{Do: StopAll}
 		}
@@ -23,49 +21,21 @@ func (s State) pressed(k Pressed) (State, Intent) {
 		return s.typed(k), Intent{}
 	}
 	if s.Ask != nil {
-		answer := s.Ask.answers[k.Key]
+		answer := s.Ask.answers[k.String()]
 		s.Ask = nil
 		return s, answer
 	}
-	for _, b := range Bindings {
-		if b.on(s) && b.has(k.Key) {
+	for _, b := range bindings {
+		if key.Matches(k, b.on(s).Binding) {
 			return b.act(s)
 		}
 	}
 	return s, Intent{}
 }
 
-// typed edits the line. It works on a copy: the old State keeps its own.
-func (s State) typed(k Pressed) State {
-	in := *s.Input
-	switch k.Key {
-	case "enter", "esc":
-		s.Input = nil
-		if k.Key == "esc" {
-			in.Text = ""
-		}
-	case "backspace":
-		_, n := utf8.DecodeLastRuneInString(in.Text)
-		in.Text = in.Text[:len(in.Text)-n]
-		s.Input = &in
-	default:
-		if typed := cell.Clean(k.Text); utf8.RuneCountInString(in.Text+typed) <= maxInput {
-			in.Text += typed
-		}
-		s.Input = &in
-	}
-	s.Scroll = 0
-	if in.Logs {
-		s.Log.Search, s.Log.Up = in.Text, 0
-	} else {
-		s.Filter = in.Text
-	}
-	return s
-}
-
 func (s State) move(by int) State {
 	if s.Screen == LogScreen {
-		return s.scrollLog(-by)
+		return s.scrollLog(func(v *viewport.Model) { v.SetYOffset(v.YOffset + by) })
 	}
 	if s.Screen != MainScreen {
 		s.Scroll = max(0, s.Scroll+by)
@@ -93,24 +63,41 @@ func (s State) turn(by Panel) State {
 
 // page moves by what one screen holds.
 func (s State) page(by int) State {
-	step := by * max(1, s.Size.H-6)
 	switch s.Screen {
 	case LogScreen:
-		return s.scrollLog(-step)
+		return s.scrollLog(func(v *viewport.Model) { v.SetYOffset(v.YOffset + by*v.Height) })
 	case MainScreen:
 		s.Scroll = max(0, s.Scroll+by*max(1, s.Size.H/3))
-		return s
 	default:
-		s.Scroll = max(0, s.Scroll+step)
+		s.Scroll = max(0, s.Scroll+by*max(1, s.Size.H-6))
+	}
+	return s
+}
+
+// first goes to the first row of the table, or the first line of another screen.
+func (s State) first() State {
+	switch s.Screen {
+	case LogScreen:
+		return s.scrollLog(func(v *viewport.Model) { v.GotoTop() })
+	case MainScreen:
+		return s.move(-len(s.Rows()))
+	default:
+		s.Scroll = 0
 		return s
 	}
 }
 
-// scrollLog moves towards older lines; reading back stops following, the end resumes it.
-func (s State) scrollLog(up int) State {
-	s.Log.Up = min(max(s.Log.Up+up, 0), max(0, len(s.Log.Lines)-1))
-	s.Log.Follow = s.Log.Up == 0
-	return s
+// last goes to the other end.
+func (s State) last() State {
+	switch s.Screen {
+	case LogScreen:
+		return s.scrollLog(func(v *viewport.Model) { v.GotoBottom() })
+	case MainScreen:
+		return s.move(len(s.Rows()))
+	default:
+		s.Scroll = math.MaxInt32 // as far as the next picture reaches: see Drawn
+		return s
+	}
 }
 
 // restart asks for what R means in the replica's state.
@@ -176,7 +163,7 @@ func (s State) open(to Screen) State {
 		s.back, s.Screen, s.Scroll = s.Screen, to, 0
 	}
 	if to == LogScreen {
-		s.Log.Follow, s.Log.Up = true, 0
+		s.Log.Follow = true
 	}
 	if r, ok := s.Current(); ok {
 		s.selected = r.ID // a sort order that changes must not change the subject
@@ -188,7 +175,7 @@ func (s State) open(to Screen) State {
 func (s State) escape() State {
 	switch {
 	case s.Screen == LogScreen && s.Log.Search != "":
-		s.Log.Search, s.Log.Up = "", 0
+		s.Log.Search, s.Log.Follow = "", true
 	case s.Screen != MainScreen:
 		s.Screen, s.back, s.Scroll = s.back, MainScreen, 0
 	case s.Explain:

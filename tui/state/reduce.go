@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	tea "github.com/charmbracelet/bubbletea"
 	"github.com/lm-warden/warden/supervisor/control"
 	"github.com/lm-warden/warden/supervisor/events"
 	"github.com/lm-warden/warden/tui/cell"
@@ -33,8 +34,11 @@ type Ticked struct{ At time.Time }
 // Resized is the size of the terminal.
 type Resized struct{ Size Size }
 
-// Pressed is a key by the name that bubbletea gives it ("a", "R", "up", "ctrl+c"); Text is what it types.
-type Pressed struct{ Key, Text string }
+// Drawn says how far the last picture can be scrolled, which is known once it is laid out.
+type Drawn struct{ Reach int }
+
+// Pressed is a key, or text that was pasted.
+type Pressed struct{ tea.KeyMsg }
 
 // LogLines are lines of one replica's log. Reset forgets the earlier ones.
 type LogLines struct {
@@ -55,6 +59,7 @@ func (Told) isMsg()        {}
 func (Unreachable) isMsg() {}
 func (Ticked) isMsg()      {}
 func (Resized) isMsg()     {}
+func (Drawn) isMsg()       {}
 func (Pressed) isMsg()     {}
 func (LogLines) isMsg()    {}
 func (Done) isMsg()        {}
@@ -101,7 +106,9 @@ func Reduce(s State, m Msg) (State, Intent) {
 		}
 		return s, Intent{}
 	case Resized:
-		s.Size = m.Size
+		return s.keepPlace(func(s State) State { s.Size = m.Size; return s }), Intent{}
+	case Drawn:
+		s.Scroll = min(s.Scroll, m.Reach)
 		return s, Intent{}
 	case Pressed:
 		return s.pressed(m)
@@ -179,24 +186,6 @@ func (p Picture) with(e events.Event) Picture {
 	keep := p.Events[max(0, len(p.Events)-keptEvents+1):]
 	p.Events = append(keep[:len(keep):len(keep)], e)
 	return p
-}
-
-func (s State) logged(m LogLines) State {
-	if m.Reset {
-		s.Log.Lines, s.Log.Err, s.Log.Up, s.Log.Replica = nil, "", 0, m.Replica
-	}
-	if m.Replica != s.Log.Replica {
-		return s // of a replica that was selected before
-	}
-	if m.Err != nil {
-		s.Log.Err = cell.Clean(m.Err.Error())
-	}
-	lines := append(s.Log.Lines[:len(s.Log.Lines):len(s.Log.Lines)], mapped(m.Lines, cell.Clean)...)
-	s.Log.Lines = lines[max(0, len(lines)-KeptLines):]
-	if !s.Log.Follow && len(m.Lines) > 0 && s.Log.Up > 0 {
-		s.Log.Up = min(s.Log.Up+len(m.Lines), len(s.Log.Lines)) // what is read stays in place
-	}
-	return s
 }
 
 // confirm asks before work is cut off.

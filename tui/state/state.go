@@ -21,7 +21,6 @@ const (
 
 const (
 	keptEvents = 500
-	KeptLines  = 2000
 	flashTime  = 5 * time.Second
 
 	// The daemon sends a status each second. Three missing ones are no accident; after a minute nobody believes
@@ -122,12 +121,6 @@ type Link struct {
 	Refused bool // nobody listens on the socket
 }
 
-// Input is a line being typed.
-type Input struct {
-	Logs bool // searching the log rather than filtering the rows
-	Text string
-}
-
 // Question waits for an answer of one key.
 type Question struct {
 	Text    string
@@ -139,17 +132,6 @@ type Flash struct {
 	Text   string
 	at     time.Time
 	Failed bool
-}
-
-// LogView is the log of one replica.
-type LogView struct {
-	Replica string
-	Lines   []string
-	Follow  bool
-	Wrap    bool
-	Search  string
-	Up      int // lines scrolled up from the end
-	Err     string
 }
 
 // New is the state before anything is known.

@@ -100,15 +100,16 @@ func TestCellsDoNotFlicker(t *testing.T) {
 func TestKeysAreDeclaredOnce(t *testing.T) {
 	for sc := MainScreen; sc <= HelpScreen; sc++ {
 		seen := map[string]string{}
-		for _, b := range Bindings {
-			if b.where&(1<<sc) == 0 {
+		s := State{Screen: sc}
+		for _, b := range bindings {
+			if b = b.on(s); !b.Enabled() {
 				continue
 			}
-			for _, k := range b.keys {
+			for _, k := range b.Binding.Keys() {
 				if other, twice := seen[k]; twice {
-					t.Errorf("screen %d: key %q is both %q and %q", sc, k, other, b.Help)
+					t.Errorf("screen %d: key %q is both %q and %q", sc, k, other, b.Help().Desc)
 				}
-				seen[k] = b.Help
+				seen[k] = b.Help().Desc
 			}
 		}
 	}
