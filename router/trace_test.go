@@ -66,7 +66,7 @@ func TestSpansContinueTheClientsTrace(t *testing.T) {
 		if len(s.began) != 3 || len(s.ended) != 3 {
 			t.Fatalf("%d spans began and %d ended, want 3: one for each request that is meant for an engine", len(s.began), len(s.ended))
 		}
-		if want := (TraceContext{clientParent, "vendor=1"}); s.began[0] != want {
+		if want := (TraceContext{Parent: clientParent, State: "vendor=1"}); s.began[0] != want {
 			t.Errorf("the span continues %+v, want %+v", s.began[0], want)
 		}
 		if s.began[1] != (TraceContext{Parent: "not a trace"}) {
