@@ -264,7 +264,15 @@ func (f *Set) Health(ctx context.Context) bool {
 		return false
 	}
 	set, _ := f.current()
-	timer := time.NewTimer(set.healthDelay)
+	return Sleep(ctx, set.healthDelay)
+}
+
+// Sleep waits for d; false if ctx ended before.
+func Sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:

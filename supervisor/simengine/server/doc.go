@@ -8,14 +8,20 @@
 // Reading order of one request:
 //
 //	server.go      routes, authentication
-//	chat.go        one file per API: chat, completion, messages, responses,
-//	               embeddings, tokenize: body in, wire shape out
-//	task.go        what all generating APIs share: limits, script, faults
+//	generate.go    a body becomes tasks, their answers become a reply
+//	start.go       a task's way into the engine: limits, script, faults
 //	engine.go      the loop that steps the scheduler and hands tokens out
-//	sse.go         event streams and the ways to break them off
 //
-// and beside them errors.go (vLLM's error bodies) and status.go (what needs no
-// engine).
+// and beside them status.go (what needs no engine). What differs from API to
+// API is below:
+//
+//	api            the interface between engine and APIs, and what all share
+//	openai         chat, completions, responses, embeddings, tokenize
+//	anthropic      messages, count_tokens
+//	wire           bodies, errors, event streams and the ways to break them off
+//
+// An API is a body with a Job and a Reply (api.Request); a new one is a type of
+// its own and a line in routes.
 //
 // The shapes follow the source of vLLM 0.32.0; Options.Dialect selects an older
 // version where that matters to a router.

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"io"
 	"sync"
 	"time"
 
@@ -10,6 +9,8 @@ import (
 	"github.com/lm-warden/warden/supervisor/simengine/fault"
 	"github.com/lm-warden/warden/supervisor/simengine/metrics"
 	"github.com/lm-warden/warden/supervisor/simengine/prompt"
+	"github.com/lm-warden/warden/supervisor/simengine/server/api"
+	"github.com/lm-warden/warden/supervisor/simengine/server/wire"
 )
 
 // engine drives the scheduler in real (or virtual) time. Its run loop is the
@@ -65,7 +66,7 @@ func (e *engine) run(ctx context.Context) {
 			continue
 		}
 		due = due.Add(e.faults.Slower(st.Took))
-		if !sleep(ctx, time.Until(due)) || !e.faults.EngineMay(ctx) {
+		if !fault.Sleep(ctx, time.Until(due)) || !e.faults.EngineMay(ctx) {
 			return
 		}
 		e.deliver(st)
@@ -182,31 +183,34 @@ func (e *engine) kill() {
 	e.dead = true
 	for id, c := range e.live {
 		e.forget(id)
-		c.generation.fail(errEngineDead())
+		c.generation.fail(wire.EngineDead())
 	}
 }
 
 // submit queues the answers of one task; they share its prompt.
-func (e *engine) submit(t task, answers []prompt.Answer) (*generation, *apiError) {
-	g := &generation{engine: e, prompt: len(t.prompt), open: len(answers), notify: make(chan struct{}, 1)}
+func (e *engine) submit(t task, answers []prompt.Answer) (*generation, *wire.Error) {
+	g := &generation{
+		engine: e, open: len(answers), notify: make(chan struct{}, 1),
+		answer: api.NewAnswer(len(t.Prompt), t.limit, answers),
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.dead || e.draining {
-		return nil, errEngineDead()
+		return nil, wire.EngineDead()
 	}
 	now := time.Now()
 	for i, answer := range answers {
 		e.nextID++
 		c := &choice{
-			id: e.nextID, index: i, answer: answer, generation: g,
+			id: e.nextID, index: i, generation: g,
 			counted: metrics.Request{Samples: len(answers), MaxTokens: t.limit, Queued: now},
 		}
 		err := e.scheduler.Add(core.Request{
-			ID: c.id, Prompt: t.prompt, Answer: answer.Tokens, Endless: answer.Endless,
-			MaxTokens: t.limit, Priority: t.priority, Salt: t.salt,
+			ID: c.id, Prompt: t.Prompt, Answer: answer.Tokens, Endless: answer.Endless,
+			MaxTokens: t.limit, Priority: t.priority, Salt: t.CacheSalt,
 		}, now)
 		if err != nil {
-			return nil, badRequest("", "%v", err) // only the first can fail, so nothing is left behind
+			return nil, wire.BadRequest("", "%v", err) // only the first can fail, so nothing is left behind
 		}
 		g.choices = append(g.choices, c)
 		e.live[c.id] = c
@@ -239,7 +243,6 @@ func (e *engine) abort(choices []*choice) {
 type choice struct {
 	id         core.ID
 	index      int
-	answer     prompt.Answer
 	generation *generation
 	counted    metrics.Request
 }
@@ -253,14 +256,14 @@ type update struct {
 // generation is a client's request in the engine: one or several choices.
 type generation struct {
 	engine  *engine
-	prompt  int // tokens
+	answer  *api.Answer // as far as follow has taken it in
 	choices []*choice
 	notify  chan struct{} // capacity 1
 
 	mu      sync.Mutex
 	pending []update
 	open    int // choices that have not finished
-	failure *apiError
+	failure *wire.Error
 }
 
 func (g *generation) push(u update, last bool) {
@@ -273,7 +276,7 @@ func (g *generation) push(u update, last bool) {
 	g.ring()
 }
 
-func (g *generation) fail(err *apiError) {
+func (g *generation) fail(err *wire.Error) {
 	g.mu.Lock()
 	g.failure = err
 	g.mu.Unlock()
@@ -287,9 +290,32 @@ func (g *generation) ring() {
 	}
 }
 
+// follow takes the tokens into the answer as they come and hands each, with
+// what becomes visible with it, to each. It returns nil when the answer is
+// complete, a *wire.Error when the engine failed, errGone when the client has
+// left, or each's own error.
+func (g *generation) follow(ctx context.Context, each func(choice int, pieces []prompt.Piece) error) error {
+	for {
+		updates, err := g.next(ctx)
+		if err != nil || len(updates) == 0 {
+			return err
+		}
+		for _, u := range updates {
+			pieces := g.answer.Choices[u.choice].Take(u.event)
+			if err := each(u.choice, pieces); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// finish waits for the whole answer.
+func (g *generation) finish(ctx context.Context) error {
+	return g.follow(ctx, func(int, []prompt.Piece) error { return nil })
+}
+
 // next returns the tokens that have come since the last call, several at once
-// for a slow reader. It returns io.EOF after the last, the engine's failure, or
-// the context's error when the client has left.
+// for a slow reader, and none after the last.
 func (g *generation) next(ctx context.Context) ([]update, error) {
 	for {
 		g.mu.Lock()
@@ -302,30 +328,15 @@ func (g *generation) next(ctx context.Context) ([]update, error) {
 		case failure != nil:
 			return nil, failure
 		case open == 0:
-			return nil, io.EOF
+			return nil, nil
 		}
 		select {
 		case <-g.notify:
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return nil, errGone
 		}
 	}
 }
 
 // close aborts what has not finished.
 func (g *generation) close() { g.engine.abort(g.choices) }
-
-// sleep waits for d; false if ctx ended before.
-func sleep(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return ctx.Err() == nil
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}

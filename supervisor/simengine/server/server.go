@@ -6,6 +6,7 @@ import (
 	"crypto/subtle"
 	"encoding/hex"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -15,6 +16,10 @@ import (
 	"github.com/lm-warden/warden/supervisor/simengine/fault"
 	"github.com/lm-warden/warden/supervisor/simengine/metrics"
 	"github.com/lm-warden/warden/supervisor/simengine/prompt"
+	"github.com/lm-warden/warden/supervisor/simengine/server/anthropic"
+	"github.com/lm-warden/warden/supervisor/simengine/server/api"
+	"github.com/lm-warden/warden/supervisor/simengine/server/openai"
+	"github.com/lm-warden/warden/supervisor/simengine/server/wire"
 )
 
 // Options describe a simulated engine. The zero value answers at once as model
@@ -55,23 +60,24 @@ type Options struct {
 }
 
 // Dialect is a vLLM version whose wire details are played.
-type Dialect string
+type Dialect = api.Dialect
 
 // The dialects.
 const (
-	V032 Dialect = "0.32" // the default
-	V026 Dialect = "0.26"
+	V032 = api.V032 // the default
+	V026 = api.V026
 )
 
-const (
-	defaultModel = "simulated"
-	// maxBody is more than any client sends; a router's own limit is below it.
-	maxBody = 64 << 20
-)
+const defaultModel = "simulated"
+
+// ConnContext is for http.Server.ConnContext: with it a request can reset its
+// connection. Without it a reset is an ordinary close.
+func ConnContext(ctx context.Context, c net.Conn) context.Context { return wire.ConnContext(ctx, c) }
 
 // Server is one simulated engine.
 type Server struct {
 	opts    Options
+	show    api.Settings // what of opts shows in answers
 	engine  *engine
 	faults  *fault.Set
 	metrics *metrics.Recorder
@@ -118,6 +124,11 @@ func New(o Options) (*Server, error) {
 	}
 	s.metrics = metrics.New(o.Served[0], o.Dialect == V032, scheduler.Config(), s.started)
 	s.engine = newEngine(scheduler, s.faults, s.metrics)
+	s.show = api.Settings{
+		Served: o.Served, Dialect: o.Dialect, Tokenizer: o.Tokenizer, MaxModelLen: s.Config().MaxModelLen,
+		Fingerprint: o.fingerprint(), PromptTokensDetails: o.PromptTokensDetails,
+		ForceIncludeUsage: o.ForceIncludeUsage, SystemAnywhere: o.SystemAnywhere,
+	}
 	for _, key := range o.APIKeys {
 		s.keys = append(s.keys, sha256.Sum256([]byte(key)))
 	}
@@ -151,16 +162,16 @@ func (s *Server) routes() {
 	s.mux.HandleFunc("GET /load", s.load)
 	s.mux.HandleFunc("GET /metrics", s.serveMetrics)
 	s.mux.HandleFunc("GET /v1/models", s.models)
-	s.mux.HandleFunc("POST /v1/chat/completions", s.chat)
-	s.mux.HandleFunc("POST /v1/completions", s.completion)
-	s.mux.HandleFunc("POST /v1/messages", s.messages)
-	s.mux.HandleFunc("POST /v1/messages/count_tokens", s.countTokens)
-	s.mux.HandleFunc("POST /v1/responses", s.responses)
-	s.mux.HandleFunc("GET /v1/responses/{id}", s.responseByID)
-	s.mux.HandleFunc("POST /v1/responses/{id}/cancel", s.responseByID)
+	s.mux.HandleFunc("POST /v1/chat/completions", s.generate(wire.OpenAI, func() api.Request { return new(openai.Chat) }))
+	s.mux.HandleFunc("POST /v1/completions", s.generate(wire.OpenAI, func() api.Request { return new(openai.Completion) }))
+	s.mux.HandleFunc("POST /v1/messages", s.generate(anthropic.Failure, func() api.Request { return new(anthropic.Messages) }))
+	s.mux.HandleFunc("POST /v1/messages/count_tokens", s.query(anthropic.Failure, func() api.Query { return new(anthropic.Count) }))
+	s.mux.HandleFunc("POST /v1/responses", s.generate(wire.OpenAI, func() api.Request { return new(openai.Responses) }))
+	s.mux.HandleFunc("GET /v1/responses/{id}", responseByID)
+	s.mux.HandleFunc("POST /v1/responses/{id}/cancel", responseByID)
 	s.mux.HandleFunc("POST /v1/embeddings", s.embeddings)
-	s.mux.HandleFunc("POST /tokenize", s.tokenize)
-	s.mux.HandleFunc("POST /detokenize", s.detokenize)
+	s.mux.HandleFunc("POST /tokenize", s.query(wire.OpenAI, func() api.Query { return new(openai.Tokenize) }))
+	s.mux.HandleFunc("POST /detokenize", s.query(wire.OpenAI, func() api.Query { return new(openai.Detokenize) }))
 	s.mux.HandleFunc("GET /sim/fault", s.showFaults)
 	s.mux.HandleFunc("POST /sim/fault", s.setFaults)
 }
@@ -177,7 +188,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Server", "uvicorn")
 	w.Header().Set("X-Engine", prompt.Label) // vLLM has no such header: it labels what has no other place for it
 	if !s.authorized(r) {
-		writeJSON(w, http.StatusUnauthorized, map[string]string{"error": "Unauthorized"})
+		wire.Write(w, http.StatusUnauthorized, map[string]string{"error": "Unauthorized"})
 		return
 	}
 	_, pattern := s.mux.Handler(r)
@@ -196,11 +207,11 @@ func (s *Server) notFound(w http.ResponseWriter, r *http.Request) {
 		other.Method = method
 		if _, pattern := s.mux.Handler(other); pattern != "" {
 			w.Header().Set("Allow", method)
-			writeJSON(w, http.StatusMethodNotAllowed, map[string]string{"detail": "Method Not Allowed"})
+			wire.Write(w, http.StatusMethodNotAllowed, map[string]string{"detail": "Method Not Allowed"})
 			return
 		}
 	}
-	writeJSON(w, http.StatusNotFound, map[string]string{"detail": "Not Found"})
+	wire.Write(w, http.StatusNotFound, map[string]string{"detail": "Not Found"})
 }
 
 // authorized checks the Bearer token; like vLLM it does not know x-api-key.
@@ -236,10 +247,10 @@ func (s *Server) randomID() string {
 }
 
 // fingerprint labels every OpenAI answer; nil where it is switched off.
-func (s *Server) fingerprint() *string {
-	if s.opts.NoFingerprint {
+func (o Options) fingerprint() *string {
+	if o.NoFingerprint {
 		return nil
 	}
-	value := prompt.Label + "-vllm-" + strings.TrimSuffix(s.opts.Version, "+"+prompt.Label)
+	value := prompt.Label + "-vllm-" + strings.TrimSuffix(o.Version, "+"+prompt.Label)
 	return &value
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/lm-warden/warden/supervisor/simengine/prompt"
+	"github.com/lm-warden/warden/supervisor/simengine/server/api"
+	"github.com/lm-warden/warden/supervisor/simengine/server/wire"
 )
 
 // health knows whether the engine is dead, not whether it still moves.
@@ -20,11 +22,11 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) version(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, http.StatusOK, map[string]string{"version": s.opts.Version})
+	wire.Write(w, http.StatusOK, map[string]string{"version": s.opts.Version})
 }
 
 func (s *Server) load(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, http.StatusOK, map[string]int{"server_load": 0}) // needs a flag in vLLM, too
+	wire.Write(w, http.StatusOK, map[string]int{"server_load": 0}) // needs a flag in vLLM, too
 }
 
 func (s *Server) serveMetrics(w http.ResponseWriter, _ *http.Request) {
@@ -35,15 +37,14 @@ func (s *Server) serveMetrics(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (s *Server) showFaults(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, http.StatusOK, s.faults.Values())
+	wire.Write(w, http.StatusOK, s.faults.Values())
 }
 
 // setFaults takes a JSON object; numbers and booleans count as their text, null
 // switches a fault off.
 func (s *Server) setFaults(w http.ResponseWriter, r *http.Request) {
 	var raw map[string]any
-	if apiErr := readBody(w, r, &raw); apiErr != nil {
-		failOpenAI(w, apiErr)
+	if !wire.Read(w, r, &raw) {
 		return
 	}
 	values := make(map[string]string, len(raw))
@@ -58,7 +59,7 @@ func (s *Server) setFaults(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if err := s.faults.Apply(values); err != nil {
-		failOpenAI(w, badRequest("", "%v", err))
+		wire.Fail(w, wire.BadRequest("", "%v", err), wire.OpenAI)
 		return
 	}
 	s.showFaults(w, r)
@@ -97,12 +98,12 @@ func (s *Server) models(w http.ResponseWriter, _ *http.Request) {
 			ID: name, Object: "model", Created: s.started.Unix(), OwnedBy: "vllm-" + prompt.Label,
 			Root: s.opts.Model, MaxModelLen: s.Config().MaxModelLen,
 			Permission: []permission{{
-				ID: "modelperm-" + shortHash(name)[:16], Object: "model_permission", Created: s.started.Unix(),
+				ID: "modelperm-" + api.StableID(name)[:16], Object: "model_permission", Created: s.started.Unix(),
 				AllowSampling: true, AllowLogprobs: true, AllowView: true, Organization: "*",
 			}},
 		})
 	}
-	writeJSON(w, http.StatusOK, struct {
+	wire.Write(w, http.StatusOK, struct {
 		Object string      `json:"object"`
 		Data   []modelCard `json:"data"`
 	}{"list", cards})
