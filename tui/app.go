@@ -127,11 +127,25 @@ func (a *app) Update(m tea.Msg) (tea.Model, tea.Cmd) {
 		a.drawn = time.Time{} // at once: the terminal has torn the old picture
 		return a, a.reduce(state.Resized{Size: state.Size{W: m.Width, H: m.Height}})
 	case tea.KeyMsg:
-		return a, a.reduce(state.Pressed{KeyMsg: m})
+		return a, a.press(m)
 	case state.Msg:
 		return a, a.reduce(m)
 	}
 	return a, nil
+}
+
+// press takes keys one by one: what was typed fast, or came over a slow line, arrives as one message.
+func (a *app) press(m tea.KeyMsg) tea.Cmd {
+	if m.Paste || len(m.Runes) < 2 {
+		return a.reduce(state.Pressed{KeyMsg: m})
+	}
+	cmds := make([]tea.Cmd, len(m.Runes))
+	for i, r := range m.Runes {
+		one := m
+		one.Runes = []rune{r}
+		cmds[i] = a.reduce(state.Pressed{KeyMsg: one})
+	}
+	return tea.Batch(cmds...)
 }
 
 func (a *app) reduce(m state.Msg) tea.Cmd {

@@ -163,6 +163,31 @@ func TestRunCarriesOutOrders(t *testing.T) {
 	order("Dy", "drain r1", "r1 is stopping")
 }
 
+// TestFastKeys: a held key, or a slow line, brings several in one read.
+func TestFastKeys(t *testing.T) {
+	d := open(t, Options{Mode: Up})
+	d.src.say(now(status(3, control.StateReady)))
+	d.out.await(t, "3/3 ready")
+	if _, err := io.WriteString(d.keys, "jjRnDy"); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case got := <-d.src.orders:
+		if got != "drain r2" {
+			t.Errorf("orders %q, want drain r2", got)
+		}
+	case <-time.After(testTimeout):
+		t.Fatal("orders nothing")
+	}
+	if _, err := io.WriteString(d.keys, "qd"); err != nil {
+		t.Fatal(err)
+	}
+	d.wait(t)
+	if d.result.Action != Detached {
+		t.Errorf("action %d", d.result.Action)
+	}
+}
+
 func TestRunFollowsTheLog(t *testing.T) {
 	d := open(t, Options{})
 	d.src.logs = []control.LogLine{{Replica: "r0", Text: "first line"}, {Replica: "r0", Text: "after a gap", Dropped: 7}}

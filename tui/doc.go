@@ -9,7 +9,7 @@
 //  4. startup.go, plain.go, progress.go: a start that is still going on, told without taking over the terminal.
 //
 // Of the bubbles library, state uses key (one table: what is obeyed and what is told), textinput (the filter) and viewport
-// (the log), screen uses help. Its others would show less here: table has one style per cell, no row of sums, no
+// (the log), screen uses help. Its others would show less here: table has one style for all cells, no row of sums, no
 // headings within and marks the selected row by colour alone; progress rounds to nothing shown at 1% and to a full bar at
 // 99%, which package cell's bar does not; a spinner would draw ten times a second what changes once, and turn while
 // nothing moves.

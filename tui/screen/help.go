@@ -58,8 +58,14 @@ func keyHelp(t cell.Theme) help.Model {
 // keyFooter names the keys of the screen in one line.
 func (s view) keyFooter(w int, t cell.Theme) string {
 	h := keyHelp(t)
-	shown := s.FooterKeys(t.ASCII, func(keys []key.Binding) bool { return cell.Width(h.ShortHelpView(keys)) < w })
-	return " " + h.ShortHelpView(shown)
+	fits := func(keys []key.Binding) bool { // counted rather than drawn: it is asked several times a picture
+		n := -len(h.ShortSeparator)
+		for _, k := range keys {
+			n += len(h.ShortSeparator) + cell.Width(k.Help().Key) + 1 + cell.Width(k.Help().Desc)
+		}
+		return n < w
+	}
+	return " " + h.ShortHelpView(s.FooterKeys(t.ASCII, fits))
 }
 
 func (s view) keyLines(w int, t cell.Theme) []string {

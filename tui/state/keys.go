@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/charmbracelet/bubbles/key"
@@ -23,6 +24,7 @@ type binding struct {
 	key.Binding        // its help is the help page's; without words it is told with the binding before it
 	ascii       string // the label without box characters; "" = the same
 	foot        string // footer word; "" = help page only
+	footOff     string // the word away from the main screen; "" = the same
 	prio        int    // the footer drops high numbers first, 0 never
 	where       where
 	footOn      where // screens whose footer names it; 0 = where
@@ -55,7 +57,11 @@ func (s State) FooterKeys(ascii bool, fits func([]key.Binding) bool) []key.Bindi
 	for _, b := range bindings {
 		b = b.on(s)
 		if b.foot != "" && b.Enabled() && (b.footOn == 0 || b.footOn&(1<<s.Screen) != 0) {
-			keys, prios = append(keys, b.says(b.foot, ascii)), append(prios, b.prio)
+			word := b.foot
+			if s.Screen != MainScreen {
+				word = cmp.Or(b.footOff, word)
+			}
+			keys, prios = append(keys, b.says(word, ascii)), append(prios, b.prio)
 		}
 	}
 	for !fits(keys) && len(keys) > 0 && slices.Max(prios) > 0 {
@@ -104,7 +110,7 @@ func keys(label, does string, names ...string) key.Binding {
 
 // bindings in the order of footer and help.
 var bindings = []binding{
-	{Binding: keys("↑↓", "select a row, or scroll; also j and k", "up", "k"), ascii: "j/k", foot: "select", prio: 1, where: everywhere,
+	{Binding: keys("↑↓", "select a row, or scroll; also j and k", "up", "k"), ascii: "j/k", foot: "select", footOff: "scroll", prio: 1, where: everywhere,
 		act: only(func(s State) State { return s.move(-1) })},
 	{Binding: keys("↓", "", "down", "j"), where: everywhere,
 		act: only(func(s State) State { return s.move(1) })},

@@ -64,6 +64,9 @@ func TestFooterDropsTheLeastImportant(t *testing.T) {
 	if !slices.Contains(all, "affinity") || slices.Contains(all, "follow") {
 		t.Errorf("on the main screen: %v", all)
 	}
+	if got := names(State{Screen: LogScreen}, 99); !slices.Contains(got, "scroll") || !slices.Contains(got, "follow") || slices.Contains(got, "affinity") {
+		t.Errorf("in the log: %v", got)
+	}
 	if got := names(State{ReadOnly: true}, 99); slices.Contains(got, "affinity") {
 		t.Errorf("with --view: %v", got)
 	}
