@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
+	"github.com/lm-warden/warden/supervisor/simengine/fault"
 	"github.com/lm-warden/warden/supervisor/simengine/metrics"
 	"github.com/lm-warden/warden/supervisor/simengine/prompt"
 )
@@ -89,7 +90,7 @@ func (c *config) nonDefault() string {
 func (c *config) play(ctx context.Context, log *logger, address string) bool {
 	fill, start := c.placeholders(address), time.Now()
 	until := func(at float64) bool {
-		return pause(ctx, time.Until(start.Add(time.Duration(float64(c.load)*at))))
+		return fault.Sleep(ctx, time.Until(start.Add(time.Duration(float64(c.load)*at))))
 	}
 	for i, m := range moments {
 		if !until(m.at) {
@@ -108,15 +109,4 @@ func (c *config) play(ctx context.Context, log *logger, address string) bool {
 		}
 	}
 	return true
-}
-
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -267,7 +267,7 @@ func (f *Set) Health(ctx context.Context) bool {
 	return Sleep(ctx, set.healthDelay)
 }
 
-// Sleep waits for d; false if ctx ended before.
+// Sleep waits for d; false if ctx has ended.
 func Sleep(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return ctx.Err() == nil
@@ -276,7 +276,7 @@ func Sleep(ctx context.Context, d time.Duration) bool {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return true
+		return ctx.Err() == nil
 	case <-ctx.Done():
 		return false
 	}
