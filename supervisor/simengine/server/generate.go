@@ -56,8 +56,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, q api.Request) e
 		}
 		answers = append(answers, g.answer)
 	}
-	wire.WriteAnswer(w, r, cut, reply.Whole(answers))
-	return nil
+	return wire.WriteAnswer(w, r, cut, reply.Whole(answers))
 }
 
 // head is what a reply that begins now says of itself.

@@ -83,19 +83,20 @@ func abort(r *http.Request, kind prompt.CutKind) {
 }
 
 // WriteAnswer sends a complete JSON answer, or a part of it where it is to
-// break off: the promised length then never comes.
-func WriteAnswer(w http.ResponseWriter, r *http.Request, cut prompt.Cut, v any) {
+// break off: the promised length then never comes. An answer that is to end in
+// an error is that error, and nothing has been written.
+func WriteAnswer(w http.ResponseWriter, r *http.Request, cut prompt.Cut, v any) error {
 	switch cut.Kind {
 	case prompt.NoCut:
 		Write(w, http.StatusOK, v)
-		return
+		return nil
 	case prompt.StreamError:
-		Fail(w, Scripted(http.StatusInternalServerError), OpenAI)
-		return
+		return Scripted(http.StatusInternalServerError)
 	}
 	body := Encode(v)
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write(body[:len(body)/2])
 	_ = http.NewResponseController(w).Flush()
 	abort(r, cut.Kind)
+	return nil
 }
