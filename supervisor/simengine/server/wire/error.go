@@ -44,7 +44,7 @@ func BadValue(param string, value int, format string, args ...any) *Error {
 
 // Scripted is an error that was asked for.
 func Scripted(status int) *Error {
-	kind := strings.ReplaceAll(http.StatusText(status), " ", "") + "Error"
+	kind := strings.TrimSuffix(strings.ReplaceAll(http.StatusText(status), " ", ""), "Error") + "Error"
 	return &Error{Status: status, Type: kind, Message: fmt.Sprintf("%s error %d, as asked for", prompt.Label, status)}
 }
 
