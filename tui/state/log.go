@@ -52,6 +52,10 @@ func (l LogView) rows(lines []string, w int) []string {
 	}
 	out := make([]string, 0, len(lines))
 	for _, line := range lines {
+		if cell.Width(line) <= w { // most do, and measuring is far cheaper than wrapping
+			out = append(out, line)
+			continue
+		}
 		out = append(out, strings.Split(ansi.Hardwrap(line, max(w, 1), true), "\n")...)
 	}
 	return out
