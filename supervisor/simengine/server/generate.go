@@ -30,7 +30,7 @@ func (s *Server) generate(failure wire.Shape, body func() api.Request) http.Hand
 // nothing has been written yet.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, q api.Request) error {
 	received := time.Now()
-	job, failure := q.Job(s.show)
+	job, failure := q.Job(s.settings)
 	if failure != nil {
 		return failure
 	}
@@ -61,7 +61,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, q api.Request) e
 
 // head is what a reply that begins now says of itself.
 func (s *Server) head(r *http.Request, job api.Job, received time.Time) api.Head {
-	return api.Head{Settings: s.show, ID: s.newID(job.Prefix, r), Received: received.Unix(), Created: time.Now().Unix()}
+	return api.Head{Settings: s.settings, ID: s.newID(job.Prefix, r), Received: received.Unix(), Created: time.Now().Unix()}
 }
 
 // stream sends an answer as it grows, to its end or to an error.
@@ -95,7 +95,7 @@ func (s *Server) query(failure wire.Shape, body func() api.Query) http.HandlerFu
 		if !wire.Read(w, r, q) {
 			return
 		}
-		result, err := q.Result(s.show)
+		result, err := q.Result(s.settings)
 		if err != nil {
 			wire.Fail(w, err, failure)
 			return
@@ -110,7 +110,7 @@ func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) {
 	if !wire.Read(w, r, &q) {
 		return
 	}
-	job, failure := q.Job(s.show)
+	job, failure := q.Job(s.settings)
 	if failure != nil {
 		wire.Fail(w, failure, wire.OpenAI)
 		return

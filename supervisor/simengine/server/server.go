@@ -76,16 +76,16 @@ func ConnContext(ctx context.Context, c net.Conn) context.Context { return wire.
 
 // Server is one simulated engine.
 type Server struct {
-	opts    Options
-	show    api.Settings // what of opts shows in answers
-	engine  *engine
-	faults  *fault.Set
-	metrics *metrics.Recorder
-	writer  prompt.Writer
-	mux     *http.ServeMux
-	keys    [][sha256.Size]byte
-	ids     atomic.Uint64
-	started time.Time
+	opts     Options
+	settings api.Settings // what of opts shows in answers
+	engine   *engine
+	faults   *fault.Set
+	metrics  *metrics.Recorder
+	writer   prompt.Writer
+	mux      *http.ServeMux
+	keys     [][sha256.Size]byte
+	ids      atomic.Uint64
+	started  time.Time
 }
 
 // WithDefaults returns the options as New uses them.
@@ -124,7 +124,7 @@ func New(o Options) (*Server, error) {
 	}
 	s.metrics = metrics.New(o.Served[0], o.Dialect == V032, scheduler.Config(), s.started)
 	s.engine = newEngine(scheduler, s.faults, s.metrics)
-	s.show = api.Settings{
+	s.settings = api.Settings{
 		Served: o.Served, Dialect: o.Dialect, Tokenizer: o.Tokenizer, MaxModelLen: s.Config().MaxModelLen,
 		Fingerprint: o.fingerprint(), PromptTokensDetails: o.PromptTokensDetails,
 		ForceIncludeUsage: o.ForceIncludeUsage, SystemAnywhere: o.SystemAnywhere,

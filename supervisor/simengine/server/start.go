@@ -73,7 +73,7 @@ func (s *Server) start(r *http.Request, asked api.Task) (*generation, error) {
 
 // check applies vLLM's limits and headers.
 func (s *Server) check(r *http.Request, t *task) *wire.Error {
-	if err := s.show.CheckModel(t.Model); err != nil {
+	if err := s.settings.CheckModel(t.Model); err != nil {
 		return err
 	}
 	if t.N != nil && *t.N < 1 {
