@@ -14,7 +14,8 @@
 //
 // and its sub-packages, which do not know of processes:
 //
-//	server        HTTP and streams; also usable in process and in virtual time
+//	server        HTTP and streams, each family of APIs a package below; also
+//	              usable in process and in virtual time
 //	fault         what goes wrong on demand
 //	metrics       vLLM's /metrics
 //	prompt        tokenizer, chat template, answers, markers
