@@ -1,185 +1,33 @@
-// Package supervisor keeps one engine process per replica alive and tells everyone how it is.
+// Package supervisor holds the words in which warden speaks of its replicas, and its sub-packages keep them alive: one
+// engine process per replica, restarted whenever it ends, hangs or dies.
 //
 // # Reading order
 //
-// types.go (Spec, State, Replica: the words), machine.go and machine_events.go (the life of one replica as a pure
-// function, table below), replica.go (the goroutine that feeds a machine and does what it says), watch.go with
-// health.go (what is asked of a running engine, and what follows from the answers), gpugate.go and aside.go (what a
-// start waits for, and GPUs that are not used), turns.go (who starts when),
-// supervisor.go (all replicas together). Engines are started through launcher.go; shimlauncher.go is the real one,
-// package shim the process it runs. Package vllm is the Engine.
+// The words first: spec.go (what one replica is), state.go (where it is in its life), engine.go (what an inference server
+// has to tell: Engine), launcher.go (what starts and ends its processes: Launcher, Process), replica.go (all that is known
+// of one). Then one replica, from the rules to the processes:
+//
+//	machine   the life of one replica as a pure function, with its table: Step(event, now) -> effects
+//	keep      the goroutine that feeds a machine and does what it says, what a start waits for, all replicas together
+//	probe     what a running engine is asked, and what follows from the answers
+//	ledger    what outlives a run of warden: generations, start times, GPUs that are set aside
+//	launch    the Launcher of this machine: one shim per engine
+//	shim      the process between warden and one engine
+//	vllm      the Engine: how vLLM is started, and what it says
+//
+// and what stands around them: events (what happened, for everybody), control (the orders, over a unix socket), simengine
+// (an engine without a GPU).
+//
+// The words import nothing, so whoever only speaks of replicas (vllm, the exporter, the screen's adapter) depends on
+// nothing that runs. machine is pure, so are the conclusions of probe; clocks, locks and processes are in keep and launch.
 //
 // # Rules
 //
 // Any exit while the replica is wanted is a failure, also with code 0: vLLM exits 0 when its core dies.
 // "Stopped" means that no process of the engine's tree is alive; a start also waits for the GPU's memory, and while the
-// driver refuses every start (Options.Hold) none is tried and no healthy engine is ended. A broken GPU costs its own
-// replica only (SetAside).
+// driver refuses every start none is tried and no healthy engine is ended (keep.Options.Hold). A broken GPU costs its own
+// replica only (keep.Supervisor.SetAside).
 // Whether requests may go to a replica is decided in seconds, whether it is restarted in minutes: by lack of progress
 // while work is held, and an unanswered test request. A stall of 60 s restarts nothing.
 // The log is read for the screen and for the diagnosis of an end, never to decide that an engine is ready.
-//
-// # States
-//
-// Each row is checked by TestMachineFollowsItsTable, and so is everything that is not in it: an event without a row
-// for its state changes nothing. "draining*" and "stopping*" are the same states on the way to a restart, "stopping!"
-// on the way to stopped; "draining-" and "stopping-" are on the way to parked, because a GPU is set aside (aside.go);
-// "suspect+" is an adopted engine that has not proved itself yet. "stop~", "restart~" and "aside~"
-// leave time to drain, which makes a difference only where they have rows of their own. A replica that was drained by
-// order goes from warming and suspect+ to draining, not to ready (becomeReady).
-//
-//	from       | event    | to          | effects
-//	-----------|----------|-------------|----------------
-//	pending    | start    | waiting_gpu | gate
-//	pending    | adopted  | suspect     | arm
-//	pending    | stop     | stopped     |
-//	pending    | sibling  | pending     |
-//	pending    | aside    | parked      |
-//	waiting_gpu| gate     | starting    | spawn arm
-//	waiting_gpu| stop     | stopped     |
-//	waiting_gpu| sibling  | waiting_gpu |
-//	waiting_gpu| held     | waiting_gpu |
-//	waiting_gpu| aside    | parked      |
-//	starting   | spawned  | starting    |
-//	starting   | unborn   | backoff     | disarm arm
-//	starting   | answers  | warming     | disarm arm
-//	starting   | progress | starting    | arm
-//	starting   | fired    | stopping    | stop arm
-//	starting   | exited   | stopping    | disarm arm
-//	starting   | gone     | backoff     | disarm arm
-//	starting   | stop     | stopping    | disarm stop arm
-//	starting   | restart  | stopping    | disarm stop arm
-//	starting   | kill     | stopping    | disarm kill arm
-//	starting   | aside    | stopping    | disarm kill arm
-//	starting   | aside~   | stopping    | disarm stop arm
-//	warming    | warm     | ready       | disarm arm
-//	warming    | cold     | stopping    | disarm stop arm
-//	warming    | dead     | stopping    | disarm kill arm
-//	warming    | progress | warming     | arm
-//	warming    | fired    | stopping    | stop arm
-//	warming    | exited   | stopping    | disarm arm
-//	warming    | gone     | backoff     | disarm arm
-//	warming    | stop     | stopping    | disarm stop arm
-//	warming    | restart  | stopping    | disarm stop arm
-//	warming    | kill     | stopping    | disarm kill arm
-//	warming    | aside    | stopping    | disarm kill arm
-//	warming    | aside~   | stopping    | disarm stop arm
-//	ready      | slow     | suspect     | disarm
-//	ready      | dead     | stopping    | disarm kill arm
-//	ready      | hung     | stopping    | disarm kill arm
-//	ready      | exited   | stopping    | disarm arm
-//	ready      | gone     | backoff     | disarm arm
-//	ready      | fired    | ready       |
-//	ready      | drain    | draining    | disarm
-//	ready      | stop     | stopping    | disarm stop arm
-//	ready      | restart  | stopping    | disarm stop arm
-//	ready      | restart~ | draining    | disarm arm
-//	ready      | stop~    | draining    | disarm arm
-//	ready      | kill     | stopping    | disarm kill arm
-//	ready      | aside    | stopping    | disarm kill arm
-//	ready      | aside~   | draining    | disarm arm
-//	suspect    | warm     | ready       | arm
-//	suspect    | healthy  | ready       | arm
-//	suspect    | dead     | stopping    | kill arm
-//	suspect    | hung     | stopping    | kill arm
-//	suspect    | exited   | stopping    | arm
-//	suspect    | gone     | backoff     | arm
-//	suspect    | drain    | draining    |
-//	suspect    | stop     | stopping    | stop arm
-//	suspect    | restart  | stopping    | stop arm
-//	suspect    | restart~ | draining    | arm
-//	suspect    | stop~    | draining    | arm
-//	suspect    | kill     | stopping    | kill arm
-//	suspect    | aside    | stopping    | kill arm
-//	suspect    | aside~   | draining    | arm
-//	suspect+   | warm     | ready       | disarm arm
-//	suspect+   | cold     | stopping    | disarm stop arm
-//	suspect+   | progress | suspect     | arm
-//	suspect+   | fired    | stopping    | stop arm
-//	suspect+   | dead     | stopping    | disarm kill arm
-//	suspect+   | hung     | stopping    | disarm kill arm
-//	suspect+   | exited   | stopping    | disarm arm
-//	suspect+   | gone     | backoff     | disarm arm
-//	suspect+   | drain    | draining    | disarm
-//	suspect+   | stop     | stopping    | disarm stop arm
-//	suspect+   | restart  | stopping    | disarm stop arm
-//	suspect+   | restart~ | draining    | disarm arm
-//	suspect+   | stop~    | draining    | disarm arm
-//	suspect+   | kill     | stopping    | disarm kill arm
-//	suspect+   | aside    | stopping    | disarm kill arm
-//	suspect+   | aside~   | draining    | disarm arm
-//	draining   | undrain  | ready       | arm
-//	draining   | dead     | stopping    | kill arm
-//	draining   | hung     | stopping    | kill arm
-//	draining   | exited   | stopping    | arm
-//	draining   | gone     | backoff     | arm
-//	draining   | stop     | stopping    | stop arm
-//	draining   | restart  | stopping    | stop arm
-//	draining   | restart~ | draining    | arm
-//	draining   | stop~    | draining    | arm
-//	draining   | kill     | stopping    | kill arm
-//	draining   | aside    | stopping    | kill arm
-//	draining   | aside~   | draining    | arm
-//	draining*  | idle     | stopping    | disarm stop arm
-//	draining*  | fired    | stopping    | stop arm
-//	draining*  | undrain  | ready       | disarm arm
-//	draining*  | dead     | stopping    | disarm kill arm
-//	draining*  | hung     | stopping    | disarm kill arm
-//	draining*  | exited   | stopping    | disarm arm
-//	draining*  | gone     | waiting_gpu | disarm gate
-//	draining*  | stop     | stopping    | disarm stop arm
-//	draining*  | restart  | stopping    | disarm stop arm
-//	draining*  | restart~ | draining    | disarm arm
-//	draining*  | stop~    | draining    | disarm arm
-//	draining*  | kill     | stopping    | disarm kill arm
-//	draining*  | aside    | stopping    | disarm kill arm
-//	draining*  | aside~   | draining    | disarm arm
-//	draining-  | idle     | stopping    | disarm stop arm
-//	draining-  | fired    | stopping    | stop arm
-//	draining-  | dead     | stopping    | disarm kill arm
-//	draining-  | hung     | stopping    | disarm kill arm
-//	draining-  | exited   | stopping    | disarm arm
-//	draining-  | gone     | parked      | disarm
-//	draining-  | stop     | stopping    | disarm stop arm
-//	draining-  | restart  | stopping    | disarm stop arm
-//	draining-  | restart~ | draining    | disarm arm
-//	draining-  | stop~    | draining    | disarm arm
-//	draining-  | kill     | stopping    | disarm kill arm
-//	draining-  | aside    | stopping    | disarm kill arm
-//	draining-  | aside~   | draining    |
-//	stopping   | gone     | backoff     | disarm arm
-//	stopping   | unborn   | backoff     | disarm arm
-//	stopping   | spawned  | stopping    | stop
-//	stopping   | unkilled | stuck       | disarm
-//	stopping   | fired    | stopping    | kill arm
-//	stopping   | stop     | stopping    |
-//	stopping   | restart  | stopping    |
-//	stopping   | kill     | stopping    | kill arm
-//	stopping   | aside    | stopping    |
-//	stopping*  | gone     | waiting_gpu | disarm gate
-//	stopping!  | gone     | stopped     | disarm
-//	stopping-  | gone     | parked      | disarm
-//	stopped    | retry    | waiting_gpu | gate
-//	stopped    | restart  | waiting_gpu | gate
-//	stopped    | adopted  | stopping    | stop arm
-//	stopped    | sibling  | stopped     |
-//	backoff    | fired    | waiting_gpu | gate
-//	backoff    | retry    | waiting_gpu | disarm gate
-//	backoff    | restart  | waiting_gpu | disarm gate
-//	backoff    | stop     | stopped     | disarm
-//	backoff    | sibling  | backoff     |
-//	backoff    | aside    | parked      | disarm
-//	parked     | retry    | waiting_gpu | gate
-//	parked     | restart  | waiting_gpu | gate
-//	parked     | stop     | stopped     |
-//	parked     | aside    | parked      |
-//	stuck      | gone     | backoff     | arm
-//	stuck      | stop     | stuck       |
-//	stuck      | retry    | stuck       | kill
-//	stuck      | kill     | stuck       | kill
-//	stuck      | aside    | stuck       |
-//
-// Back-off is 1 s doubling to 60 s with full jitter. Five failures within 15 minutes, or the same permanent cause
-// twice in a row before the engine was ready, lead to parked instead of backoff. Ready for 10 minutes (fired in ready)
-// forgives all failures.
 package supervisor

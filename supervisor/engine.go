@@ -25,3 +25,54 @@ type Command struct {
 	Env  []string // KEY=VALUE
 	Dir  string   // working directory; empty = a private one
 }
+
+// Phase is how far a starting engine got, read from its log. For display only: readiness is never taken from a log.
+type Phase struct {
+	Name     string // PhaseSpawn ... PhaseServe
+	Detail   string // one short remark, for example "shards" or a rate
+	Done     int    // of Total; both 0 = no measure
+	Total    int
+	KVTokens int // KV cache capacity in tokens, once the engine printed it
+}
+
+// The start-up phases in the order they come. A phase may be skipped.
+const (
+	PhaseSpawn   = "spawn"
+	PhaseWeights = "weights"
+	PhaseCompile = "compile"
+	PhaseProfile = "profile"
+	PhaseGraphs  = "graphs"
+	PhaseServe   = "serve"
+)
+
+// PhaseTime is how long one start-up phase took.
+type PhaseTime struct {
+	Name string // PhaseSpawn ... PhaseServe
+	Took time.Duration
+}
+
+// EngineStats is one reading of the engine's own metrics. Counters are since the engine's start.
+type EngineStats struct {
+	At               time.Time // when it was read; zero = never
+	Running          int       // requests in the engine's batch
+	Waiting          int       // requests in the engine's queue
+	KVUsed           float64   // ratio 0-1, blocks of running requests only
+	KVCapacityTokens int       // 0 = unknown
+	BlockSize        int       // tokens per KV block; 0 = unknown
+	PrefixQueries    uint64    // tokens looked up in the prefix cache
+	PrefixHits       uint64    // tokens found there
+	ExternalQueries  uint64    // the same for the second tier (host memory)
+	ExternalHits     uint64
+	PromptTokens     uint64 // including cached ones
+	GenerationTokens uint64
+	Preemptions      uint64
+	Iterations       uint64 // scheduler steps that emitted a token
+}
+
+// Diagnosis is why an engine ended or did not start, in words.
+type Diagnosis struct {
+	Cause     string // one sentence, no final stop; empty = unknown
+	Fix       string // what a person can do; may be empty
+	Permanent bool   // another start without a change will fail the same way
+	Line      string // the log line it was read from
+}

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"strconv"
+	"syscall"
 	"time"
 )
 
-// Launcher starts engine processes and keeps their logs. The real one runs a shim per engine (NewShimLauncher);
+// Launcher starts engine processes and keeps their logs. The real one runs a shim per engine (package launch);
 // tests use one that runs nothing; one day another may start engines on another machine.
 type Launcher interface {
 	// Launch starts an engine. It returns when the process exists, not when it is ready.
@@ -72,3 +74,34 @@ const (
 	EngineGone                               // no process of the tree is left; always the last event
 	EngineStuck                              // some processes cannot be killed; EngineGone may still follow
 )
+
+// Exit is how an engine's main process ended.
+type Exit struct {
+	Code   int            // exit status; meaningless when Signal is set
+	Signal syscall.Signal // the signal that ended it, 0 = none
+	At     time.Time
+}
+
+// String says how a process ended: "code 1", "ended by signal: killed".
+func (e Exit) String() string {
+	if e.Signal != 0 {
+		return "ended by signal: " + e.Signal.String()
+	}
+	return "code " + strconv.Itoa(e.Code)
+}
+
+// LogLine is one line of an engine's output.
+type LogLine struct {
+	At         time.Time
+	Generation uint64
+	Text       string // without the line end; at most 8 KiB
+	Redraw     bool   // an intermediate state of a progress bar; never in the log file
+}
+
+// LogQuery selects log lines.
+type LogQuery struct {
+	Tail     int       // last n lines; 0 = all that are kept
+	Since    time.Time // zero = no limit
+	Previous bool      // only the run before the present one
+	Follow   bool      // go on with new lines until the context ends
+}

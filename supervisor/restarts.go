@@ -1,7 +1,5 @@
 package supervisor
 
-import "time"
-
 // RestartCause is why an engine was started anew, in the few words that a counter can carry. Diagnosis has the many.
 type RestartCause string
 
@@ -21,7 +19,8 @@ func (c RestartCounts) All(yield func(RestartCause, int) bool) {
 	_ = yield(RestartOrder, c.Order) && yield(RestartStart, c.Start) && yield(RestartCrash, c.Crash) && yield(RestartHang, c.Hang)
 }
 
-func (c *RestartCounts) add(cause RestartCause) {
+// Add counts one.
+func (c *RestartCounts) Add(cause RestartCause) {
 	switch cause {
 	case RestartOrder:
 		c.Order++
@@ -32,23 +31,4 @@ func (c *RestartCounts) add(cause RestartCause) {
 	case RestartHang:
 		c.Hang++
 	}
-}
-
-// PhaseTime is how long one start-up phase took.
-type PhaseTime struct {
-	Name string // PhaseSpawn ... PhaseServe
-	Took time.Duration
-}
-
-// restartCause says why a process that has just ended will be followed by another, if it will.
-func (m *machine) restartCause() RestartCause {
-	switch {
-	case m.then == afterRestart || m.then == afterStop:
-		return RestartOrder
-	case m.hung:
-		return RestartHang
-	case !m.warmed:
-		return RestartStart
-	}
-	return RestartCrash
 }

@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"github.com/lm-warden/warden/supervisor"
+	"github.com/lm-warden/warden/supervisor/keep"
+	shims "github.com/lm-warden/warden/supervisor/launch"
+	"github.com/lm-warden/warden/supervisor/machine"
 	"github.com/lm-warden/warden/supervisor/vllm"
 )
 
@@ -44,7 +47,7 @@ func TestFigureHang(t *testing.T) {
 type supervised struct {
 	t        *testing.T
 	socket   string
-	s        *supervisor.Supervisor
+	s        *keep.Supervisor
 	changes  chan struct{}             // holds a token after a change
 	answered atomic.Pointer[time.Time] // the last byte of the one request that the engine holds
 }
@@ -56,18 +59,19 @@ func superviseOne(t *testing.T) *supervised {
 	e.answered.Store(new(time.Now()))
 	engine := vllm.New(vllm.Install{Argv: []string{binary, "__simengine"}, Version: vllm.NewestTested, Device: supervisor.DeviceSimulated}, vllm.Options{})
 	var err error
-	e.s, err = supervisor.New([]supervisor.Spec{{
+	e.s, err = keep.New([]supervisor.Spec{{
 		ID: "r0", Model: "m", Repo: "m", ServedNames: []string{"m"}, TP: 1, Device: supervisor.DeviceSimulated,
 		Address: "unix:" + e.socket, Args: []string{"--sim-load", "100ms"}, MaxNumSeqs: 8, Engine: engine,
-	}}, supervisor.Options{
-		Launcher: supervisor.NewShimLauncher(supervisor.ShimOptions{
+	}}, keep.Options{
+		Launcher: shims.New(shims.Options{
 			Argv: []string{binary, "__shim"}, RuntimeDir: filepath.Join(home, "run"), LogDir: filepath.Join(home, "log"), LockDir: filepath.Join(home, "locks"),
 		}),
 		Work: func(supervisor.ReplicaID) supervisor.Work {
 			return supervisor.Work{Held: 1, LastByte: *e.answered.Load()}
 		},
-		Timing: supervisor.Timing{
-			ProbeReady: 50 * time.Millisecond, StallAfter: 180 * time.Second / hurry, Canary: 60 * time.Second / hurry, BackoffBase: time.Millisecond,
+		Timing: keep.Timing{
+			Timing:     machine.Timing{BackoffBase: time.Millisecond},
+			ProbeReady: 50 * time.Millisecond, StallAfter: 180 * time.Second / hurry, Canary: 60 * time.Second / hurry,
 		},
 		Changed: func(supervisor.Replica) {
 			select {

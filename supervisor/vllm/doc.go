@@ -1,6 +1,6 @@
 // Package vllm is all that warden knows about vLLM: where it is installed, how
 // a replica of it is started, what its log lines and metrics mean, and why it
-// failed. It starts nothing itself; package supervisor does.
+// failed. It starts nothing itself; package launch does.
 //
 // Reader's path:
 //

@@ -30,6 +30,8 @@ import (
 	"github.com/lm-warden/warden/supervisor"
 	"github.com/lm-warden/warden/supervisor/control"
 	"github.com/lm-warden/warden/supervisor/events"
+	"github.com/lm-warden/warden/supervisor/keep"
+	"github.com/lm-warden/warden/supervisor/launch"
 )
 
 // recentEvents is how many events a new watcher sees.
@@ -56,7 +58,7 @@ type Daemon struct {
 
 	bus       *events.Bus
 	gpus      *gpuwatch.Watch
-	sup       *supervisor.Supervisor
+	sup       *keep.Supervisor
 	router    *router.Router
 	control   *control.Server
 	api       net.Listener
@@ -263,7 +265,7 @@ func (d *Daemon) sweep() {
 	for _, r := range d.sup.Snapshot() {
 		planned = append(planned, r.ID)
 	}
-	ended, err := supervisor.Sweep(context.Background(), paths.RuntimeDir(d.cfg.Name), planned...)
+	ended, err := launch.Sweep(context.Background(), paths.RuntimeDir(d.cfg.Name), planned...)
 	for _, what := range ended {
 		d.bus.Publish(events.Event{Kind: events.KindExited, Text: what + " was ended: the configuration no longer has it"})
 	}

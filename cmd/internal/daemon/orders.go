@@ -18,6 +18,7 @@ import (
 	"github.com/lm-warden/warden/router"
 	"github.com/lm-warden/warden/supervisor"
 	"github.com/lm-warden/warden/supervisor/control"
+	"github.com/lm-warden/warden/supervisor/keep"
 )
 
 var (
@@ -216,7 +217,7 @@ func (d *Daemon) Replica(ctx context.Context, id string, action control.ReplicaA
 		var refused *control.Error
 		if !errors.As(err, &refused) {
 			hint := wayTo(action, id)
-			if errors.Is(err, supervisor.ErrHeld) {
+			if errors.Is(err, keep.ErrHeld) {
 				hint = "`warden status` tells when engines can start again"
 			}
 			err = &control.Error{Code: control.CodeWrongState, Message: err.Error(), Hint: hint}

@@ -17,6 +17,9 @@ import (
 	"github.com/lm-warden/warden/router/placement"
 	"github.com/lm-warden/warden/supervisor"
 	"github.com/lm-warden/warden/supervisor/events"
+	"github.com/lm-warden/warden/supervisor/keep"
+	"github.com/lm-warden/warden/supervisor/launch"
+	"github.com/lm-warden/warden/supervisor/machine"
 )
 
 // This file connects the parts, which do not know each other: what the
@@ -70,7 +73,7 @@ func ownedBy(m plan.Model) string {
 
 // newSupervisor makes the replicas; each engine runs under a shim, which is
 // this program again.
-func (d *Daemon) newSupervisor(runtime string) (*supervisor.Supervisor, error) {
+func (d *Daemon) newSupervisor(runtime string) (*keep.Supervisor, error) {
 	d.warnOfEngines()
 	var specs []supervisor.Spec
 	for _, m := range d.models {
@@ -80,8 +83,8 @@ func (d *Daemon) newSupervisor(runtime string) (*supervisor.Supervisor, error) {
 	for _, s := range specs {
 		d.facts.note(supervisor.Replica{Spec: s, State: supervisor.Pending})
 	}
-	return supervisor.New(specs, supervisor.Options{
-		Launcher: supervisor.NewShimLauncher(supervisor.ShimOptions{
+	return keep.New(specs, keep.Options{
+		Launcher: launch.New(launch.Options{
 			Argv: self.Argv(self.Shim), RuntimeDir: runtime,
 			LogDir: filepath.Join(paths.StateDir(d.cfg.Name), "logs"), LockDir: d.lockDir(runtime),
 		}),
@@ -89,7 +92,7 @@ func (d *Daemon) newSupervisor(runtime string) (*supervisor.Supervisor, error) {
 		Work:    d.work,
 		GPUFree: d.gpus.Free, Hold: d.gpus.MayStart, Pin: d.gpus.Pin, BootID: gpuwatch.BootID(d.log),
 		Changed: d.facts.changed, Scraped: d.metrics.Keep, ParallelStart: d.cfg.Engine.ParallelStart,
-		Timing: supervisor.Timing{StartSilence: d.cfg.Engine.StartTimeout},
+		Timing: keep.Timing{Timing: machine.Timing{StartSilence: d.cfg.Engine.StartTimeout}},
 	})
 }
 

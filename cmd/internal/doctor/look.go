@@ -16,8 +16,8 @@ import (
 	"github.com/lm-warden/warden/configs"
 	"github.com/lm-warden/warden/gpu"
 	"github.com/lm-warden/warden/gpu/groups"
-	"github.com/lm-warden/warden/supervisor"
 	"github.com/lm-warden/warden/supervisor/control"
+	"github.com/lm-warden/warden/supervisor/ledger"
 	"github.com/lm-warden/warden/supervisor/shim/proc"
 	"github.com/lm-warden/warden/supervisor/vllm"
 )
@@ -58,8 +58,8 @@ func Look(ctx context.Context, cfg configs.Config, models []plan.Model, config C
 		if facts.GPU.Err == nil {
 			places = planFacts(&facts.GPU, cfg, models)
 		}
-		boot, _ := proc.BootID()                                                   // unknown: what was noted in an unknown boot, too
-		facts.GPU.Aside, _ = supervisor.ReadAsides(paths.StateDir(cfg.Name), boot) // a damaged file is the state directory's to say
+		boot, _ := proc.BootID()                                               // unknown: what was noted in an unknown boot, too
+		facts.GPU.Aside, _ = ledger.ReadAsides(paths.StateDir(cfg.Name), boot) // a damaged file is the state directory's to say
 		facts.Kernel = LookAtKernelLog("/dev/kmsg")
 	}
 	if cfg.Engine.Device != configs.DeviceSimulated {

@@ -36,7 +36,7 @@ func newStartHold(probe func(context.Context) error, tell func(bool, control.Hol
 	return &startHold{probe: probe, tell: tell, turn: make(chan struct{}, 1), soon: make(chan struct{}, 1)}
 }
 
-// why answers supervisor.Options.Hold.
+// why answers keep.Options.Hold.
 func (s *startHold) why(ctx context.Context, _ []string) string {
 	h := s.look(ctx)
 	if h == nil {

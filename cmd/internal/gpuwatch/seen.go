@@ -92,7 +92,7 @@ func withSeen(found gpu.Inventory, err error, seen gpu.Inventory, left []shim.St
 	return found, nil
 }
 
-// Pin answers supervisor.Options.Pin: a replica's GPUs as CUDA numbers them now.
+// Pin answers keep.Options.Pin: a replica's GPUs as CUDA numbers them now.
 func (w *Watch) Pin(ctx context.Context, s supervisor.Spec) (supervisor.Spec, error) {
 	if w.source == nil || w.fake != nil || len(s.GPUUUIDs) == 0 {
 		return s, nil

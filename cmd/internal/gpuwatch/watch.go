@@ -23,6 +23,8 @@ import (
 	"github.com/lm-warden/warden/supervisor"
 	"github.com/lm-warden/warden/supervisor/control"
 	"github.com/lm-warden/warden/supervisor/events"
+	"github.com/lm-warden/warden/supervisor/keep"
+	"github.com/lm-warden/warden/supervisor/ledger"
 )
 
 // Watch looks at the GPUs once a second. Its loss never touches the data
@@ -74,7 +76,7 @@ func New(ctx context.Context, cfg configs.Config, bus *events.Bus, log *slog.Log
 // for the next.
 func (w *Watch) recall(inv gpu.Inventory, err error, name string) (gpu.Inventory, error) {
 	dir, boot := paths.StateDir(name), BootID(w.log)
-	aside, asideErr := supervisor.ReadAsides(dir, boot)
+	aside, asideErr := ledger.ReadAsides(dir, boot)
 	if asideErr != nil {
 		w.log.Warn("GPUs that were set aside are not known", "err", asideErr)
 	}
@@ -98,7 +100,7 @@ func (w *Watch) recall(inv gpu.Inventory, err error, name string) (gpu.Inventory
 const probeBudget = 10 * time.Second
 
 // Connect says who sets GPUs aside. What is broken already is set aside now.
-func (w *Watch) Connect(sup *supervisor.Supervisor, bus *events.Bus) {
+func (w *Watch) Connect(sup *keep.Supervisor, bus *events.Bus) {
 	w.faults = &faults{devices: w.inventory.Devices, setAside: sup.SetAside, publish: bus.Publish, log: w.log}
 	w.faults.onDevices(time.Now())
 }
@@ -123,7 +125,7 @@ func (w *Watch) Held() *control.Hold {
 	return w.hold.latest()
 }
 
-// MayStart answers supervisor.Options.Hold.
+// MayStart answers keep.Options.Hold.
 func (w *Watch) MayStart(ctx context.Context, uuids []string) (why string) {
 	if w.hold == nil {
 		return ""

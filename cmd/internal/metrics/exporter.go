@@ -87,7 +87,7 @@ func (e *Exporter) gatherer() prometheus.Gatherer {
 // Register adds a collector; it panics when its names are taken.
 func (e *Exporter) Register(c prometheus.Collector) { e.registry.MustRegister(c) }
 
-// Keep takes over what an engine said of itself: see supervisor.Options.Scraped.
+// Keep takes over what an engine said of itself: see keep.Options.Scraped.
 func (e *Exporter) Keep(id supervisor.ReplicaID, generation uint64, at time.Time, text []byte) {
 	e.engines.keep(id, reading{generation: generation, at: at, text: text})
 }

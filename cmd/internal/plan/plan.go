@@ -17,6 +17,7 @@ import (
 	"github.com/lm-warden/warden/gpu"
 	"github.com/lm-warden/warden/gpu/groups"
 	"github.com/lm-warden/warden/supervisor"
+	"github.com/lm-warden/warden/supervisor/ledger"
 	"github.com/lm-warden/warden/supervisor/shim/proc"
 	"github.com/lm-warden/warden/supervisor/vllm"
 	"github.com/lm-warden/warden/supervisor/vllm/tiny"
@@ -131,7 +132,7 @@ func Faulty(cfg configs.Config, inv gpu.Inventory) []string {
 	if err != nil {
 		boot = "" // what was set aside in a boot of unknown name counts
 	}
-	aside, _ := supervisor.ReadAsides(paths.StateDir(cfg.Name), boot) // damaged: the daemon says so
+	aside, _ := ledger.ReadAsides(paths.StateDir(cfg.Name), boot) // damaged: the daemon says so
 	uuids := slices.Collect(maps.Keys(aside))
 	for _, d := range inv.Devices {
 		if _, faulty := d.Fault(); faulty {

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lm-warden/warden/supervisor"
 	"github.com/lm-warden/warden/supervisor/control"
 	"github.com/lm-warden/warden/supervisor/events"
+	"github.com/lm-warden/warden/supervisor/launch"
 )
 
 // Down orders the stop, tells out of it, and follows the daemon until it is gone. It
@@ -69,7 +69,7 @@ func Down(ctx context.Context, c *control.Client, req control.ShutdownRequest, o
 
 // EndLeft ends engines whose warden died, and says which.
 func EndLeft(ctx context.Context, runtime string, out io.Writer) (ended []string, err error) {
-	ended, err = supervisor.Sweep(ctx, runtime)
+	ended, err = launch.Sweep(ctx, runtime)
 	for _, what := range ended {
 		fmt.Fprintf(out, "%s: ended, its warden was gone\n", what)
 	}
