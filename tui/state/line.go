@@ -2,6 +2,7 @@ package state
 
 import (
 	"github.com/charmbracelet/bubbles/cursor"
+	"github.com/charmbracelet/bubbles/key"
 	"github.com/charmbracelet/bubbles/textinput"
 	tea "github.com/charmbracelet/bubbletea"
 	"github.com/lm-warden/warden/tui/cell"
@@ -31,6 +32,9 @@ func newLine(text string) textinput.Model {
 // edited is the line after a key. The model is a value but for its text, which it changes in place: giving it the text
 // anew keeps the old line as it was.
 func edited(l textinput.Model, k tea.KeyMsg) textinput.Model {
+	if k.Alt && k.Type == tea.KeyRunes && !key.Matches(k, l.KeyMap.WordForward, l.KeyMap.WordBackward) {
+		return l // types nothing: it may be Esc and a key that came together
+	}
 	l.SetValue(l.Value())
 	k.Runes = []rune(cell.Clean(string(k.Runes)))
 	l, _ = l.Update(k)

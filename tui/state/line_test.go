@@ -28,6 +28,17 @@ func TestAnEditedLineLeavesTheOldOne(t *testing.T) {
 	}
 }
 
+func TestAltTypesNothing(t *testing.T) {
+	l := newLine("two words")
+	alt := func(text string) { k := typing(text); k.Alt = true; l = edited(l, k) }
+	alt("x")
+	alt("d")
+	alt("b")
+	if l.Value() != "two words" || l.Position() != 4 {
+		t.Errorf("%q at %d, want the cursor a word back and nothing else", l.Value(), l.Position())
+	}
+}
+
 // FuzzLine: whatever a terminal sends, a line neither panics nor holds what would harm a screen.
 func FuzzLine(f *testing.F) {
 	f.Add("a", []byte{1, 4, 0, 200})
