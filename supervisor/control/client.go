@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -26,15 +27,33 @@ type Client struct {
 	http   *http.Client
 }
 
-// Dial returns a client once the daemon on socket has answered. It returns *NoDaemonError when nobody listens and
-// *PermissionError when the socket is another user's. ctx bounds the wait.
-func Dial(ctx context.Context, socket string) (*Client, error) {
+// patience is how long a daemon may take to answer a client that has just come. A busy one needs milliseconds; one
+// that looks at sick GPUs for its start may need longer, and the client is told to try again.
+const patience = 5 * time.Second
+
+// Dial returns a client once the daemon on socket has answered. It returns *NoDaemonError when there is none,
+// *SilentError when it lives and does not answer, and *PermissionError when the socket is another user's. ctx may
+// bound the wait further.
+func Dial(ctx context.Context, socket string) (*Client, error) { return dial(ctx, socket, patience) }
+
+func dial(ctx context.Context, socket string, patience time.Duration) (*Client, error) {
 	c := newClient(socket)
-	if _, err := c.Version(ctx); err != nil {
-		c.Close()
-		return nil, err
+	answer, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	_, err := c.Version(answer)
+	if err == nil {
+		return c, nil
 	}
-	return c, nil
+	c.Close()
+	if answer.Err() != nil && ctx.Err() == nil {
+		s := silent(socket)
+		if s == nil {
+			s = &SilentError{Socket: socket}
+		}
+		s.Waited = patience
+		return nil, s
+	}
+	return nil, lookUp(socket, err)
 }
 
 func newClient(socket string) *Client {

@@ -7,9 +7,9 @@
 //  2. action.go: what it can be told to do; log lines; the lines of GET /v1/events.
 //  3. errors.go: what it answers when it cannot.
 //  4. daemon.go: the daemon as this package sees it.
-//  5. socket.go and peercred.go: who may listen, who may talk.
+//  5. socket.go, place.go and peercred.go: who may listen, what when the socket is removed, who may talk.
 //  6. server.go, handlers.go, stream.go: the daemon's side.
-//  7. client.go, calls.go: the command line's and the dashboard's side.
+//  7. client.go, calls.go, holder.go: the command line's and the dashboard's side; what it says of a daemon that is silent.
 //
 // The wire types are a promise to scripts. Fields are only ever added; names are snake_case; units are base units
 // (seconds, bytes, ratios from 0 to 1); times are RFC 3339. A number that is not known is left out, never sent as 0:

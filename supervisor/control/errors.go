@@ -121,5 +121,8 @@ func (e *AlreadyRunningError) Error() string {
 
 // Hint is the way out.
 func (e *AlreadyRunningError) Hint() string {
+	if e.Version == nil {
+		return (&SilentError{Socket: e.Socket, PID: e.PID, Stopped: e.PID != 0 && stopped(e.PID)}).Hint()
+	}
 	return "`warden top` to watch it, `warden down` to stop it"
 }

@@ -21,8 +21,9 @@ const (
 	idleTimeout         = 60 * time.Second
 	closeTimeout        = 2 * time.Second
 	maxBody             = 64 << 10
-	eventQueue          = 256 // per watcher, then the oldest are dropped and a snapshot follows
-	recentEvents        = 200 // sent with each snapshot
+	defaultLookEach     = 2 * time.Second // so long can a socket be gone that something removed
+	eventQueue          = 256             // per watcher, then the oldest are dropped and a snapshot follows
+	recentEvents        = 200             // sent with each snapshot
 )
 
 // ServerOptions configure Listen. Socket, Daemon and Bus are required.
@@ -35,7 +36,8 @@ type ServerOptions struct {
 	WriteTimeout time.Duration // 0 = 10 s
 	MaxStreams   int           // 0 = 64
 
-	peerOf func(net.Conn) (peer, error) // tests pretend to be another user
+	lookEach time.Duration                // 0 = 2 s; how often Serve looks for its socket
+	peerOf   func(net.Conn) (peer, error) // tests pretend to be another user
 }
 
 func (o *ServerOptions) fill() {
@@ -51,6 +53,9 @@ func (o *ServerOptions) fill() {
 	if o.MaxStreams <= 0 {
 		o.MaxStreams = defaultMaxStreams
 	}
+	if o.lookEach <= 0 {
+		o.lookEach = defaultLookEach
+	}
 	if o.peerOf == nil {
 		o.peerOf = peerOf
 	}
@@ -60,8 +65,7 @@ func (o *ServerOptions) fill() {
 type Server struct {
 	opts    ServerOptions
 	uid     uint32
-	ln      *net.UnixListener
-	lock    *os.File
+	place   place
 	http    *http.Server
 	cancel  context.CancelFunc
 	streams chan struct{} // one token per stream in progress
@@ -83,7 +87,7 @@ func Listen(opts ServerOptions) (*Server, error) {
 	}
 	base, cancel := context.WithCancel(context.Background())
 	s := &Server{
-		opts: opts, uid: uint32(os.Geteuid()), ln: ln, lock: lock, cancel: cancel,
+		opts: opts, uid: uint32(os.Geteuid()), place: place{ln: ln, lock: lock}, cancel: cancel,
 		streams: make(chan struct{}, opts.MaxStreams),
 	}
 	s.http = &http.Server{
@@ -105,8 +109,16 @@ func (s *Server) Socket() string { return s.opts.Socket }
 func (s *Server) Serve(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, s.Close)
 	defer stop()
-	err := s.http.Serve(s.ln)
+	looking, cancel := context.WithCancel(ctx)
+	looked := make(chan struct{})
+	go func() {
+		defer close(looked)
+		s.keepPlace(looking)
+	}()
+	err := s.serveAll()
 	s.Close()
+	cancel()
+	<-looked
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
@@ -117,16 +129,17 @@ func (s *Server) Serve(ctx context.Context) error {
 func (s *Server) Close() {
 	s.once.Do(func() {
 		s.cancel()
+		s.place.settle()
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		defer cancel()
 		if s.http.Shutdown(ctx) != nil {
 			s.http.Close() // a reader that takes nothing
 		}
-		s.ln.Close() // not yet known to http.Server when Serve was never called
+		s.place.listener().Close() // not yet known to http.Server when Serve was never called
 		s.inside.Lock()
 		s.closed = true
 		s.inside.Unlock()
-		s.lock.Close() // last: only now may another daemon start
+		s.place.unlock() // last: only now may another daemon start
 	})
 }
 

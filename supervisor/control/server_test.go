@@ -268,6 +268,7 @@ func TestCloseEndsStreamsCleanly(t *testing.T) {
 	if n != 1 {
 		t.Errorf("%d lines, want the snapshot", n)
 	}
+	s.Close() // waits for the other
 	if _, err := os.Stat(s.Socket()); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the socket is still there: %v", err)
 	}
