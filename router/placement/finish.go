@@ -45,9 +45,12 @@ func (p *Placer) release(t *turn, o Outcome, now time.Time) {
 		p.sessions.touch(s, now)
 		s.endedAt, s.finish = now, classOf(o.FinishClass)
 		s.noteBusy()
-		if good {
+		switch {
+		case good:
 			p.resize(t, o)
 			p.store(t)
+		case o.Failed:
+			s.forgetPrompt()
 		}
 	}
 	p.unpin(t)

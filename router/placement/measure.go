@@ -20,7 +20,8 @@ func smooth(old, sample float64) float64 {
 // absurd report cannot spoil decisions.
 const minRatio, maxRatio = 0.2, 5
 
-// promptOf is the best estimate of a turn's prompt tokens.
+// promptOf is the best estimate of a turn's prompt tokens: never more than the
+// largest KV cache holds, for an engine refuses what cannot fit.
 func (p *Placer) promptOf(t *Turn, s *session) int {
 	ratio := p.ratio
 	if s != nil && s.ratio > 0 {
@@ -33,7 +34,24 @@ func (p *Placer) promptOf(t *Turn, s *session) int {
 	if n == 0 && s != nil {
 		n = s.tokens
 	}
+	if most := p.largestCache(); most > 0 {
+		n = min(n, most)
+	}
 	return n
+}
+
+// largestCache is the size of the largest KV cache in tokens; 0 while one of
+// them is not known.
+func (p *Placer) largestCache() int {
+	most := 0
+	for _, r := range p.replicas {
+		c := r.capacity()
+		if c == 0 {
+			return 0
+		}
+		most = max(most, c)
+	}
+	return most
 }
 
 // learnTokens takes the engine's token counts of a finished turn.

@@ -85,6 +85,18 @@ func (s *session) foot() int {
 	return max(s.tokens-shared, 0)
 }
 
+// forgetPrompt takes back what a turn was believed to add that left nothing in
+// an engine, such as a prompt too long for it. The next turn that is answered
+// says how long the conversation is.
+func (s *session) forgetPrompt() {
+	if s.inflight > 0 {
+		return // another turn's prompt may be the longest
+	}
+	s.leaveLedger()
+	s.tokens = s.lastTokens
+	s.joinLedger()
+}
+
 // setHome moves s, with its share of the ledgers, to r (which may be nil).
 func (s *session) setHome(r *replica) {
 	s.leaveLedger()
