@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -31,7 +32,11 @@ is both. Steering warden needs no key: it goes over a socket of its user.`,
 			if err != nil {
 				return err
 			}
-			return exit.Fail(exit.Config, run(name, args), "")
+			err, fix := run(name, args), ""
+			if errors.Is(err, fs.ErrNotExist) {
+				fix = "`warden keys add NAME` makes it"
+			}
+			return exit.Fail(exit.Config, err, fix)
 		}
 	}
 	cmd.AddCommand(a.keysAdd(with), a.keysList(with),
@@ -46,7 +51,7 @@ is both. Steering warden needs no key: it goes over a socket of its user.`,
 			RunE: with(func(file string, _ []string) error {
 				n, err := front.HashKeys(file)
 				if err == nil {
-					fmt.Fprintf(a.out, "%d keys in plain text replaced by their hashes in %s\n", n, file)
+					fmt.Fprintf(a.out, "keys in plain text: %d replaced by their hashes in %s\n", n, file)
 				}
 				return err
 			}),
@@ -101,9 +106,9 @@ func (a *app) keysList(with withFile) *cobra.Command {
 		Plain       bool   `json:"plain,omitempty"` // written in plain text
 	}
 	cmd.RunE = with(func(file string, _ []string) error {
-		all, err := front.ReadKeys(file)
+		all, err := front.ListKeys(file)
 		if err != nil {
-			return fmt.Errorf("%s: %w", file, err)
+			return err
 		}
 		rows := []row{}
 		for _, k := range all {

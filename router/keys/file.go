@@ -11,8 +11,14 @@ import (
 // hashed begins the line of a key of which only the hash is written.
 const hashed = "sha256:"
 
+// byteOrderMark begins what some editors save; it is no part of the first key.
+const byteOrderMark = "\ufeff"
+
 // MaxFile bounds a key file, in bytes: room for some ten thousand keys.
 const MaxFile = 1 << 20
+
+// ErrNone is what Parse says of a file without keys.
+var ErrNone = errors.New("holds no key, so nobody could use the API")
 
 // Parse reads a key file: a line is a key or sha256:HEX, then any of name=NAME,
 // scope=infer,read,admin and max_in_flight=N. A key without a scope may infer
@@ -26,7 +32,8 @@ func Parse(content []byte) ([]Key, error) {
 	at := map[Hash]int{}
 	names := map[string]int{}
 	n := 0
-	for line := range strings.Lines(string(content)) {
+	text := strings.TrimPrefix(string(content), byteOrderMark)
+	for line := range strings.Lines(text) {
 		n++
 		fields := strings.Fields(line)
 		if len(fields) == 0 || strings.HasPrefix(fields[0], "#") {
@@ -46,7 +53,7 @@ func Parse(content []byte) ([]Key, error) {
 		all = append(all, k)
 	}
 	if len(all) == 0 {
-		return nil, errors.New("holds no key, so nobody could use the API")
+		return nil, ErrNone
 	}
 	return all, nil
 }

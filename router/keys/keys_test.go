@@ -30,6 +30,7 @@ func TestParse(t *testing.T) {
 		}, ""},
 		{"admin is more than both", "k scope=admin", []Key{{Hash: HashOf("k"), Scope: Admin, Plain: true}}, ""},
 		{"windows line ends", "k name=a\r\n", []Key{{Hash: HashOf("k"), Name: "a", Scope: Infer | Read, Plain: true}}, ""},
+		{"byte order mark", "\ufeffsha256:" + digest + " name=a\n", []Key{{Hash: zeroA, Name: "a", Scope: Infer | Read}}, ""},
 		{"empty", "# nothing\n", nil, "holds no key"},
 		{"short digest", "k\nsha256:0a", nil, "line 2: behind sha256: are not 64"},
 		{"unknown scope", "secret scope=root", nil, `line 1: scope "root"`},

@@ -91,6 +91,8 @@ func TestEditing(t *testing.T) {
 	write(t, file, "# people\n"+ann.Line()+"plain name=bob") // without a last line end
 	if err := AddKey(file, keys.Key{Hash: keys.HashOf("c"), Name: "ann", Scope: keys.Infer}); err == nil {
 		t.Error("a name was given twice")
+	} else if text := err.Error(); !strings.Contains(text, `"ann"`) || !strings.Contains(text, file) || !strings.Contains(text, "remove ann") {
+		t.Errorf("a name given twice: %v", err)
 	}
 	if err := AddKey(file, keys.Key{Hash: keys.HashOf("c"), Scope: keys.Read}); err != nil {
 		t.Fatal(err)
@@ -117,6 +119,25 @@ func TestEditing(t *testing.T) {
 	}
 	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(file), ".keys-*")); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
+	}
+}
+
+// A line that cannot be read stops every change, and is what is told: not that
+// the key to take out is the only one.
+func TestEditingABrokenFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "keys")
+	broken := "a name=ann\nb name=bob\nthis is no key\n"
+	write(t, file, broken)
+	for what, err := range map[string]error{
+		"add":    AddKey(file, keys.Key{Hash: keys.HashOf("c"), Name: "cid", Scope: keys.Infer}),
+		"remove": RemoveKey(file, "ann"),
+	} {
+		if err == nil || !strings.Contains(err.Error(), file+": line 3") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if content, err := os.ReadFile(file); err != nil || string(content) != broken {
+		t.Errorf("the file is now %q, %v", content, err)
 	}
 }
 

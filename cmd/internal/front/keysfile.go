@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -20,6 +21,23 @@ func ReadKeys(file string) ([]keys.Key, error) {
 		return nil, err
 	}
 	return keys.Parse(content)
+}
+
+// ListKeys is ReadKeys with errors that name the file.
+func ListKeys(file string) ([]keys.Key, error) {
+	all, err := ReadKeys(file)
+	return all, named(file, err)
+}
+
+// named says which file err is about, once.
+func named(file string, err error) error {
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
+		err = path.Err
+	}
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", file, err)
 }
 
 func readPrivate(file string) ([]byte, error) {
@@ -41,16 +59,16 @@ func readPrivate(file string) ([]byte, error) {
 // AddKey writes k behind the others; a file that is not there is made. What
 // people wrote into it, comments too, stays.
 func AddKey(file string, k keys.Key) error {
-	return editKeys(file, func(content string) (string, error) {
+	return editKeys(file, func(content string, before []keys.Key) (string, error) {
+		if k.Name != "" && slices.ContainsFunc(before, func(b keys.Key) bool { return b.Name == k.Name }) {
+			return "", fmt.Errorf("there is a key %q already: choose another name, or `warden keys remove %s` first", k.Name, k.Name)
+		}
 		if content != "" && !strings.HasSuffix(content, "\n") {
 			content += "\n"
 		}
 		content += k.Line()
-		_, err := keys.Parse([]byte(content)) // a name or a key again
-		if err != nil {
-			return "", err
-		}
-		return content, nil
+		_, err := keys.Parse([]byte(content)) // a key again, or too many
+		return content, err
 	})
 }
 
@@ -58,7 +76,7 @@ func AddKey(file string, k keys.Key) error {
 // a running warden would not accept a file without keys.
 func RemoveKey(file, which string) error {
 	found := false
-	return editKeys(file, func(content string) (string, error) {
+	return editKeys(file, func(content string, _ []keys.Key) (string, error) {
 		var rest strings.Builder
 		for line := range strings.Lines(content) {
 			one, err := keys.Parse([]byte(line))
@@ -69,7 +87,7 @@ func RemoveKey(file, which string) error {
 			rest.WriteString(line)
 		}
 		if !found {
-			return "", fmt.Errorf("no key %q in %s", which, file)
+			return "", fmt.Errorf("no key %q", which)
 		}
 		if _, err := keys.Parse([]byte(rest.String())); err != nil {
 			return "", fmt.Errorf("%q is the only key: add another one first", which)
@@ -80,7 +98,7 @@ func RemoveKey(file, which string) error {
 
 // HashKeys replaces keys written in plain text by their hashes.
 func HashKeys(file string) (n int, err error) {
-	err = editKeys(file, func(content string) (string, error) {
+	err = editKeys(file, func(content string, _ []keys.Key) (string, error) {
 		var out strings.Builder
 		for line := range strings.Lines(content) {
 			if one, err := keys.Parse([]byte(line)); err == nil && one[0].Plain {
@@ -95,14 +113,19 @@ func HashKeys(file string) (n int, err error) {
 }
 
 // editKeys changes a key file in one step: a reader sees the old or the new one.
-func editKeys(file string, change func(string) (string, error)) error {
+// One with a line that cannot be read stays as it is.
+func editKeys(file string, change func(content string, all []keys.Key) (string, error)) error {
 	content, err := readPrivate(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+		return named(file, err)
 	}
-	text, err := change(string(content))
+	all, err := keys.Parse(content)
+	if err != nil && !errors.Is(err, keys.ErrNone) {
+		return named(file, err)
+	}
+	text, err := change(string(content), all)
 	if err != nil {
-		return err
+		return named(file, err)
 	}
 	if target, err := filepath.EvalSymlinks(file); err == nil {
 		file = target // a link stays one
