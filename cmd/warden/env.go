@@ -20,7 +20,8 @@ func (a *app) envCommand() *cobra.Command {
 		Short: "Print how to point a client at warden",
 		Long: `Prints the configuration of a client for the running warden, ready to paste:
 address, model and context length, and the switches that keep the beginning of
-its prompts the same from turn to turn, so that the prefix cache can be used.`,
+its prompts the same from turn to turn, so that the prefix cache can be used.
+Where warden asks for API keys the client is told to take one from WARDEN_KEY.`,
 		Example:   "  eval \"$(warden env claude-code)\" && claude\n  warden env codex >~/.codex/warden.config.toml && codex --profile warden",
 		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
 		ValidArgs: clients.Names(),
@@ -53,6 +54,12 @@ func (a *app) endpoint(ctx context.Context, model string) (at clients.Endpoint, 
 		}
 		m, err := remote.FindModel(status, model)
 		at = clients.Endpoint{URL: clients.Reachable(status.Listen), Model: m.Alias, ContextTokens: m.MaxModelLen, Running: true}
+		if a := status.Access; a != nil {
+			at.Keys = len(a.Keys) > 0
+			if a.TLS != nil {
+				at.Certificate = a.TLS.Certificate
+			}
+		}
 		return err
 	})
 	if !errors.Is(err, control.ErrNoDaemon) {
@@ -66,5 +73,8 @@ func (a *app) endpoint(ctx context.Context, model string) (at clients.Endpoint, 
 	if model == "" && len(cfg.Models) == 1 {
 		model = cfg.Models[0].Alias
 	}
-	return clients.Endpoint{URL: clients.Reachable(cfg.URL(cfg.Listen)), Model: cmp.Or(model, clients.UnnamedModel)}, nil
+	return clients.Endpoint{
+		URL: clients.Reachable(cfg.URL(cfg.Listen)), Model: cmp.Or(model, clients.UnnamedModel),
+		Keys: cfg.APIKeysFile != "", Certificate: cfg.TLSCert,
+	}, nil
 }

@@ -28,7 +28,14 @@ type Endpoint struct {
 	// ContextTokens is the model's context length; 0 while no replica has said it.
 	ContextTokens int  `json:"context_tokens,omitempty"`
 	Running       bool `json:"running"`
+	// Keys says that warden asks for an API key; Certificate is the file that it
+	// shows, "" without TLS.
+	Keys        bool   `json:"keys,omitempty"`
+	Certificate string `json:"certificate,omitempty"`
 }
+
+// KeyVariable is where the user puts an API key: warden knows hashes only.
+const KeyVariable = "WARDEN_KEY"
 
 // UnnamedModel stands where neither a flag nor a running warden nor the
 // configuration says which model is meant.
@@ -66,6 +73,8 @@ type Setting struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
 	Why   string `json:"why,omitempty"`
+	// From is the variable that holds the value, where only the user knows it.
+	From string `json:"from,omitempty"`
 }
 
 // File is a file in the client's own form, comments included.
@@ -81,6 +90,12 @@ func Of(client string, at Endpoint) Setup {
 	s := Setup{Client: client, Endpoint: at, Env: []Setting{}, Files: []File{}, Notes: []string{}}
 	if at.Model == UnnamedModel {
 		s.Notes = append(s.Notes, "Put the model's name in the place of "+UnnamedModel+", or name it with --model.")
+	}
+	if at.Keys {
+		s.Notes = append(s.Notes, "warden asks for an API key: `export "+KeyVariable+"=...` first; `warden keys add NAME` makes one.")
+	}
+	if at.Certificate != "" {
+		s.Notes = append(s.Notes, "Where no authority that this machine trusts has signed "+at.Certificate+": `export NODE_EXTRA_CA_CERTS="+at.Certificate+"` (Codex: SSL_CERT_FILE).")
 	}
 	if at.ContextTokens == 0 {
 		s.Notes = append(s.Notes, "The context length is not known before a replica is ready; run this again then, so that the client compacts in time.")
@@ -113,7 +128,11 @@ func (s Setup) Text() string {
 		if v.Why != "" {
 			comment(v.Why)
 		}
-		fmt.Fprintf(&b, "export %s=%s\n", v.Name, shellQuote(v.Value))
+		value := shellQuote(v.Value)
+		if v.From != "" {
+			value = fmt.Sprintf(`"${%s:?put one of the keys of warden into it}"`, v.From) // stops an eval
+		}
+		fmt.Fprintf(&b, "export %s=%s\n", v.Name, value)
 	}
 	for _, f := range s.Files {
 		b.WriteString(f.Text)

@@ -105,6 +105,35 @@ func TestOpencodeSetup(t *testing.T) {
 	}
 }
 
+// Where warden asks for keys, each client takes one from a variable, and a shell
+// that evaluates the setup without it stops: an agent would only be refused.
+func TestKeysAreAskedFor(t *testing.T) {
+	at := Endpoint{URL: "https://127.0.0.1:8000", Model: "m", ContextTokens: 40000, Running: true, Keys: true, Certificate: "/etc/tls.crt"}
+	for client, want := range map[string]string{
+		"claude-code": `export ANTHROPIC_AUTH_TOKEN="${WARDEN_KEY:?`,
+		"codex":       `env_key = "WARDEN_KEY"` + "\n",
+		"opencode":    `"apiKey": "{env:WARDEN_KEY}"`,
+	} {
+		text := Of(client, at).Text()
+		if !strings.Contains(uncommented(text, "#"), want) || !strings.Contains(text, "/etc/tls.crt") || strings.Contains(text, keyNote) {
+			t.Errorf("%s: no %q in\n%s", client, want, text)
+		}
+		open := at
+		open.Keys, open.Certificate = false, ""
+		if text := Of(client, open).Text(); strings.Contains(text, "WARDEN_KEY") || strings.Contains(text, "CERT") {
+			t.Errorf("%s: a key or a certificate where none is asked for:\n%s", client, text)
+		}
+	}
+	setup := Of("claude-code", at).Text()
+	for key, ok := range map[string]bool{"": false, "wk-1 $x": true} {
+		sh := exec.Command("sh", "-c", `eval "$1" && printf %s "$ANTHROPIC_AUTH_TOKEN"`, "sh", setup)
+		sh.Env = []string{"WARDEN_KEY=" + key}
+		if out, err := sh.Output(); (err == nil) != ok || string(out) != key {
+			t.Errorf("WARDEN_KEY=%q: the shell has %q (%v)", key, out, err)
+		}
+	}
+}
+
 func TestReachable(t *testing.T) {
 	for listen, want := range map[string]string{
 		"http://127.0.0.1:8000":   "http://127.0.0.1:8000",

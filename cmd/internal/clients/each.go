@@ -18,7 +18,7 @@ var setups = map[string]func(*Setup){
 // anyKey is sent where a client insists on a key and warden asks for none.
 const anyKey = "warden"
 
-const keyNote = "any word will do, unless warden was started with --api-keys-file: then one of those keys"
+const keyNote = "any word will do: warden asks for no key"
 
 // answerShare of the context is set aside for an answer. Clients plan with it:
 // what they may answer is not there for the history.
@@ -37,7 +37,11 @@ func claudeCodeSetup(s *Setup) {
 	set := func(name, value, why string) { s.Env = append(s.Env, Setting{Name: name, Value: value, Why: why}) }
 	s.Notes = append(s.Notes, "For the shell; the same names in \"env\" of ~/.claude/settings.json win over it.")
 	set("ANTHROPIC_BASE_URL", s.URL, "")
-	set("ANTHROPIC_AUTH_TOKEN", anyKey, keyNote)
+	if s.Keys {
+		s.Env = append(s.Env, Setting{Name: "ANTHROPIC_AUTH_TOKEN", From: KeyVariable})
+	} else {
+		set("ANTHROPIC_AUTH_TOKEN", anyKey, keyNote)
+	}
 	set("ANTHROPIC_MODEL", s.Model, "")
 	for i, tier := range []string{"OPUS", "SONNET", "HAIKU"} {
 		why := ""
@@ -88,7 +92,9 @@ func codexSetup(s *Setup) {
 	line("name", "LM Warden")
 	line("base_url", s.URL+"/v1")
 	line("wire_api", "responses")
-	b.WriteString("# with --api-keys-file: env_key = \"WARDEN_KEY\", and one of those keys in that variable\n")
+	if s.Keys {
+		line("env_key", KeyVariable)
+	}
 	b.WriteString("\n# nothing goes to anybody but warden; where nobody else can be reached, it would wait 5 s at its end\n[analytics]\n")
 	line("enabled", false)
 	s.Files = append(s.Files, File{Path: ".codex/warden.config.toml", Text: b.String(), mark: "#"})
@@ -99,10 +105,14 @@ func opencodeSetup(s *Setup) {
 	type object = map[string]any
 	model := object{"name": s.Model}
 	s.Notes = append(s.Notes,
-		"apiKey: "+keyNote+".",
 		"small_model: without it titles are asked of opencode's own service.",
 		"The provider must not be called opencode...: only then it sends the session id that warden knows.",
 	)
+	key := "{env:" + KeyVariable + "}"
+	if !s.Keys {
+		key = anyKey
+		s.Notes = append(s.Notes, "apiKey: "+keyNote+".")
+	}
 	if s.ContextTokens > 0 {
 		model["limit"] = object{"context": s.ContextTokens, "output": s.answerTokens()}
 	}
@@ -112,7 +122,7 @@ func opencodeSetup(s *Setup) {
 		"small_model": "warden/" + s.Model,
 		"provider": object{"warden": object{
 			"npm": "@ai-sdk/openai-compatible", "name": "LM Warden",
-			"options": object{"baseURL": s.URL + "/v1", "apiKey": anyKey},
+			"options": object{"baseURL": s.URL + "/v1", "apiKey": key},
 			"models":  object{s.Model: model},
 		}},
 	}, "", "  ")
