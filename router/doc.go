@@ -30,7 +30,8 @@
 // is this), placement (where does it go), dialect (what the APIs differ in),
 // gate (which requests and headers may pass), keys (API keys), framing and
 // secure (connections that clients may not abuse, TLS), payload (a body, read once), link
-// (connections to one process, and HTTP over them), record (what is known of a request at its end),
+// (connections to one process, and HTTP over them), socket (system calls of those
+// connections and of clients'), record (what is known of a request at its end),
 // breaks (why a cached prefix stopped matching), mends (what a user may choose
 // about changed bodies), metrics, figures and window (what was done, in total
 // and lately), lru and names (a bounded map, and help with typing errors).

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/lm-warden/warden/router/socket"
 )
 
 // bufferSize is how much is read at a time. Events of a stream come one by one
@@ -102,12 +104,7 @@ func (c *conn) readNow(fd uintptr) (done bool) {
 	if c.buffer == nil {
 		c.buffer = c.link.buffers.get()
 	}
-	for {
-		c.got, c.failed = syscall.Read(int(fd), *c.buffer)
-		if c.failed != syscall.EINTR {
-			break
-		}
-	}
+	c.got, c.failed = socket.Read(fd, *c.buffer)
 	if c.failed == syscall.EAGAIN {
 		c.giveBack()
 		return false

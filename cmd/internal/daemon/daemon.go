@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -27,6 +28,7 @@ import (
 	"github.com/lm-warden/warden/cmd/internal/words"
 	"github.com/lm-warden/warden/configs"
 	"github.com/lm-warden/warden/router"
+	"github.com/lm-warden/warden/router/socket"
 	"github.com/lm-warden/warden/supervisor"
 	"github.com/lm-warden/warden/supervisor/control"
 	"github.com/lm-warden/warden/supervisor/events"
@@ -98,7 +100,7 @@ func New(opts Options) (*Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := d.claim(); err != nil {
+	if err := d.claim(nil); err != nil {
 		return nil, err
 	}
 	if err := d.prepare(runtime, nil); err != nil {
@@ -120,9 +122,12 @@ func empty(opts Options) *Daemon {
 	}
 }
 
-// claim takes the control socket: only one warden of a name can.
-func (d *Daemon) claim() (err error) {
-	d.control, err = control.Listen(control.ServerOptions{Socket: paths.ControlSocket(d.cfg.Name), Daemon: d, Bus: d.bus, Log: d.log})
+// claim takes the control socket: only one warden of a name can. lock is from
+// the warden before, or nil.
+func (d *Daemon) claim(lock *os.File) (err error) {
+	d.control, err = control.Listen(control.ServerOptions{
+		Socket: paths.ControlSocket(d.cfg.Name), Daemon: d, Bus: d.bus, Log: d.log, Lock: lock,
+	})
 	return err
 }
 
@@ -206,7 +211,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.logStart()
 	open := conns.NewOpen()
 	server := router.NewServer(d.closing(d.router))
-	crowd := conns.NewCrowd(d.api, conns.Limit(), d.log)
+	crowd := conns.NewCrowd(socket.Listen(d.api), conns.Limit(), d.log)
 	server.ConnState = func(c net.Conn, state http.ConnState) { open.Track(c, state); crowd.Track(c, state) }
 	var group errgroup.Group
 	finish := d.recorders.start()
