@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"slices"
 	"sync"
 	"time"
@@ -100,7 +99,7 @@ func New(opts Options) (*Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := d.claim(nil); err != nil {
+	if err := d.claim(); err != nil {
 		return nil, err
 	}
 	if err := d.prepare(runtime, nil); err != nil {
@@ -122,12 +121,9 @@ func empty(opts Options) *Daemon {
 	}
 }
 
-// claim takes the control socket: only one warden of a name can. lock is from
-// the warden before, or nil.
-func (d *Daemon) claim(lock *os.File) (err error) {
-	d.control, err = control.Listen(control.ServerOptions{
-		Socket: paths.ControlSocket(d.cfg.Name), Daemon: d, Bus: d.bus, Log: d.log, Lock: lock,
-	})
+// claim takes the control socket: only one warden of a name can.
+func (d *Daemon) claim() (err error) {
+	d.control, err = control.Listen(control.ServerOptions{Socket: paths.ControlSocket(d.cfg.Name), Daemon: d, Bus: d.bus, Log: d.log})
 	return err
 }
 
