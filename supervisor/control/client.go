@@ -31,6 +31,10 @@ type Client struct {
 // that looks at sick GPUs for its start may need longer, and the client is told to try again.
 const patience = 5 * time.Second
 
+// listenAgain is the pause between looks for a daemon that lives and does not listen: it is about to take over, to
+// make its socket anew, or to end.
+const listenAgain = 20 * time.Millisecond
+
 // Dial returns a client once the daemon on socket has answered. It returns *NoDaemonError when there is none,
 // *SilentError when it lives and does not answer, and *PermissionError when the socket is another user's. ctx may
 // bound the wait further.
@@ -40,20 +44,35 @@ func dial(ctx context.Context, socket string, patience time.Duration) (*Client, 
 	c := newClient(socket)
 	answer, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	_, err := c.Version(answer)
-	if err == nil {
-		return c, nil
-	}
-	c.Close()
-	if answer.Err() != nil && ctx.Err() == nil {
-		s := silent(socket)
-		if s == nil {
-			s = &SilentError{Socket: socket}
+	lost := false
+	for {
+		_, err := c.Version(answer)
+		if err == nil {
+			return c, nil
 		}
-		s.Waited = patience
-		return nil, s
+		if answer.Err() == nil && !refused(err) {
+			lost = holder(socket) != 0
+		}
+		if lost {
+			select {
+			case <-answer.Done():
+			case <-time.After(listenAgain):
+				continue
+			}
+		}
+		c.Close()
+		if answer.Err() != nil && ctx.Err() == nil {
+			return nil, silent(socket, lost, patience)
+		}
+		return nil, err
 	}
-	return nil, lookUp(socket, err)
+}
+
+// refused says whether somebody is there who does not want this client. Any other failure may be a daemon that ends
+// or hands over: it closes connections that it has not looked at.
+func refused(err error) bool {
+	var answer *Error
+	return errors.As(err, &answer) || errors.Is(err, fs.ErrPermission)
 }
 
 func newClient(socket string) *Client {

@@ -1,7 +1,6 @@
 package control
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -26,10 +25,10 @@ func (e *SilentError) Error() string {
 		who = fmt.Sprintf("the warden with pid %d", e.PID)
 	}
 	switch {
-	case e.Lost:
-		return fmt.Sprintf("%s lives, but its socket %s was removed", who, e.Socket)
 	case e.Stopped:
 		return fmt.Sprintf("%s is stopped by a signal and does not answer on %s", who, e.Socket)
+	case e.Lost:
+		return fmt.Sprintf("%s lives, but nobody listens on %s", who, e.Socket)
 	default:
 		return fmt.Sprintf("%s has not answered on %s for %s", who, e.Socket, e.Waited)
 	}
@@ -40,22 +39,20 @@ func (e *SilentError) Hint() string {
 	switch {
 	case e.PID == 0:
 		return "try again; `warden doctor` looks at the machine meanwhile"
-	case e.Lost:
-		return fmt.Sprintf("it makes a new one within seconds: try again; `kill %d` stops it and its engines", e.PID)
 	case e.Stopped:
 		return fmt.Sprintf("let it go on with `kill -CONT %d`", e.PID)
+	case e.Lost:
+		return fmt.Sprintf("try again; `kill %d` stops it and its engines", e.PID)
 	default:
 		return fmt.Sprintf("try again; `kill -9 %d` ends it alone, then `warden up` takes its engines over and `warden down` ends them", e.PID)
 	}
 }
 
-// silent describes the daemon that holds the socket's lock; nil when none does.
-func silent(path string) *SilentError {
-	pid := holder(path)
-	if pid == 0 {
-		return nil
-	}
-	return &SilentError{Socket: path, PID: pid, Stopped: stopped(pid)}
+// silent describes the daemon that did not answer on a socket.
+func silent(path string, lost bool, waited time.Duration) *SilentError {
+	e := &SilentError{Socket: path, PID: holder(path), Lost: lost, Waited: waited}
+	e.Stopped = e.PID != 0 && stopped(e.PID)
+	return e
 }
 
 // holder is the process that holds the lock beside the socket, or 0. It looks instead of trying the lock, which
@@ -91,16 +88,4 @@ func stopped(pid int) bool {
 	}
 	_, after, _ := strings.Cut(string(stat), ") ") // a program's name may hold what it likes, but no daemon of ours does
 	return strings.HasPrefix(after, "T") || strings.HasPrefix(after, "t")
-}
-
-// lookUp gives a failed first call its meaning: a daemon that holds the lock lives.
-func lookUp(path string, err error) error {
-	if !errors.Is(err, ErrNoDaemon) {
-		return err
-	}
-	if s := silent(path); s != nil {
-		s.Lost = true
-		return s
-	}
-	return err
 }

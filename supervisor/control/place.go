@@ -33,6 +33,13 @@ func (p *place) settle() {
 	p.settled = true
 }
 
+// file is the lock, for a daemon that is to take over.
+func (p *place) file() *os.File {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.lock
+}
+
 func (p *place) unlock() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -58,7 +65,7 @@ func (p *place) renew(path string) (bool, error) {
 	}
 	ln, err := listenUnix(path)
 	if err == nil {
-		err = writePID(lock)
+		err = writePID(lock, os.Getpid())
 	}
 	if err != nil {
 		if ln != nil {

@@ -8,6 +8,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lm-warden/warden/supervisor/events"
 )
 
 // reach dials until somebody answers.
@@ -82,7 +86,7 @@ func TestLostSocketIsNotALostDaemon(t *testing.T) {
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	_, err = Dial(testContext(t), path)
+	_, err = dial(testContext(t), path, 20*time.Millisecond)
 	var lost *SilentError
 	if !errors.As(err, &lost) || !lost.Lost || lost.PID != os.Getpid() || errors.Is(err, ErrNoDaemon) {
 		t.Errorf("got %#v", err)
@@ -114,11 +118,96 @@ func TestWaysOutOfSilence(t *testing.T) {
 	}{
 		{SilentError{PID: 7, Waited: 5 * time.Second, Socket: "s"}, "the warden with pid 7 has not answered on s for 5s", "`kill -9 7`"},
 		{SilentError{PID: 7, Stopped: true, Socket: "s"}, "is stopped by a signal", "`kill -CONT 7`"},
-		{SilentError{PID: 7, Lost: true, Socket: "s"}, "its socket s was removed", "`kill 7`"},
+		{SilentError{PID: 7, Lost: true, Socket: "s"}, "nobody listens on s", "`kill 7`"},
 		{SilentError{Socket: "s"}, "the warden has not answered", "`warden doctor`"},
 	} {
 		if !strings.Contains(test.err.Error(), test.text) || !strings.Contains(test.err.Hint(), test.hint) {
 			t.Errorf("%q, fix %q", &test.err, test.err.Hint())
 		}
+	}
+}
+
+// A daemon that ends or hands over closes connections it has not looked at yet.
+func TestClientOfAClosingDaemonDialsAgain(t *testing.T) {
+	path := socketPath(t)
+	first, err := listen(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := make(chan error, 1)
+	go func() {
+		c, err := Dial(testContext(t), path)
+		if err == nil {
+			c.Close()
+		}
+		found <- err
+	}()
+	conn, err := first.place.listener().Accept() // and never answered
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.Close()
+	serving := make(chan error, 1)
+	go func() { serving <- first.Serve(testContext(t)) }()
+	if err := <-found; err != nil {
+		t.Error(err)
+	}
+	first.Close()
+	if err := <-serving; err != nil {
+		t.Error(err)
+	}
+}
+
+// While one daemon takes over from another nobody listens for a moment, which is not the end of the daemon.
+func TestHandedOverLockStaysHeld(t *testing.T) {
+	path := socketPath(t)
+	first, err := listen(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inherited, err := unix.FcntlInt(first.Lock().Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := first.CloseFor(os.Getpid()); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := listen(path); err == nil {
+		s.Close()
+		t.Error("a third daemon came between")
+	}
+	found := make(chan error, 1)
+	go func() {
+		c, err := Dial(testContext(t), path)
+		if err == nil {
+			c.Close()
+		}
+		found <- err
+	}()
+	serve(t, ServerOptions{Socket: path, Lock: os.NewFile(uintptr(inherited), "lock")})
+	if err := <-found; err != nil {
+		t.Errorf("a client that came between: %v", err)
+	}
+	if got := holder(path); got != os.Getpid() {
+		t.Errorf("the lock is held by %d", got)
+	}
+}
+
+func TestInheritedLockOfAnotherSocketIsNoLock(t *testing.T) {
+	other, err := os.Create(socketPath(t) + ".lock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := socketPath(t)
+	s, err := Listen(ServerOptions{Socket: path, Daemon: &fakeDaemon{}, Bus: events.NewBus(0), Lock: other})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if got := holder(path); got != os.Getpid() {
+		t.Errorf("the lock is held by %d", got)
+	}
+	if other.Close() == nil {
+		t.Error("the file was left open")
 	}
 }

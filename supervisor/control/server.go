@@ -35,6 +35,7 @@ type ServerOptions struct {
 	Heartbeat    time.Duration // 0 = 1 s
 	WriteTimeout time.Duration // 0 = 10 s
 	MaxStreams   int           // 0 = 64
+	Lock         *os.File      // of the daemon that this one takes over from; nil = take it. It is closed, also on failure
 
 	lookEach time.Duration                // 0 = 2 s; how often Serve looks for its socket
 	peerOf   func(net.Conn) (peer, error) // tests pretend to be another user
@@ -81,7 +82,7 @@ func Listen(opts ServerOptions) (*Server, error) {
 		return nil, errors.New("control server needs a Daemon and a Bus")
 	}
 	opts.fill()
-	ln, lock, err := claim(opts.Socket)
+	ln, lock, err := claim(opts.Socket, opts.Lock)
 	if err != nil {
 		return nil, err
 	}
@@ -122,6 +123,18 @@ func (s *Server) Serve(ctx context.Context) error {
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
+	return err
+}
+
+// Lock is what a daemon that takes over inherits. It is held until both have closed it, so that nobody takes the
+// moment between them for the end of the daemon. A socket that is made anew has another one.
+func (s *Server) Lock() *os.File { return s.place.file() }
+
+// CloseFor is Close for a server that another process, which has inherited the lock, follows.
+func (s *Server) CloseFor(pid int) error {
+	s.place.settle()
+	err := writePID(s.place.file(), pid)
+	s.Close()
 	return err
 }
 

@@ -21,19 +21,25 @@ const maxSocketPath = 107
 const answerTimeout = time.Second
 
 // claim makes this process the only daemon on path. The lock decides between two that start at once, and the kernel
-// drops it however its holder dies, so a socket file without a lock holder is a leftover and is removed.
-func claim(path string) (*net.UnixListener, *os.File, error) {
+// drops it however its holder dies, so a socket file without a lock holder is a leftover and is removed. passed is the
+// lock from the daemon before, or nil.
+func claim(path string, passed *os.File) (*net.UnixListener, *os.File, error) {
 	if len(path) > maxSocketPath {
+		passed.Close()
 		return nil, nil, fmt.Errorf("cannot listen on %s: %d bytes, a unix socket path holds %d; choose a shorter runtime directory",
 			path, len(path), maxSocketPath)
 	}
-	lock, err := lockFor(path)
-	if err != nil {
-		return nil, nil, err
+	lock := passed
+	if lock == nil || !names(path+".lock", lock) {
+		lock.Close() // of another name, or removed meanwhile
+		var err error
+		if lock, err = lockFor(path); err != nil {
+			return nil, nil, err
+		}
 	}
 	ln, err := listenUnix(path)
 	if err == nil {
-		err = writePID(lock)
+		err = writePID(lock, os.Getpid())
 	}
 	if err != nil {
 		if ln != nil {
@@ -124,11 +130,11 @@ func runningOn(path string) *AlreadyRunningError {
 	return running
 }
 
-func writePID(lock *os.File) error {
+func writePID(lock *os.File, pid int) error {
 	if err := lock.Truncate(0); err != nil {
 		return fmt.Errorf("cannot write %s: %w", lock.Name(), err)
 	}
-	if _, err := lock.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0); err != nil {
+	if _, err := lock.WriteAt([]byte(strconv.Itoa(pid)+"\n"), 0); err != nil {
 		return fmt.Errorf("cannot write %s: %w", lock.Name(), err)
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -99,7 +100,7 @@ func New(opts Options) (*Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := d.claim(); err != nil {
+	if err := d.claim(nil); err != nil {
 		return nil, err
 	}
 	if err := d.prepare(runtime, nil); err != nil {
@@ -121,9 +122,12 @@ func empty(opts Options) *Daemon {
 	}
 }
 
-// claim takes the control socket: only one warden of a name can.
-func (d *Daemon) claim() (err error) {
-	d.control, err = control.Listen(control.ServerOptions{Socket: paths.ControlSocket(d.cfg.Name), Daemon: d, Bus: d.bus, Log: d.log})
+// claim takes the control socket: only one warden of a name can. lock is from
+// the warden before, or nil.
+func (d *Daemon) claim(lock *os.File) (err error) {
+	d.control, err = control.Listen(control.ServerOptions{
+		Socket: paths.ControlSocket(d.cfg.Name), Daemon: d, Bus: d.bus, Log: d.log, Lock: lock,
+	})
 	return err
 }
 

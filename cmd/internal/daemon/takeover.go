@@ -9,14 +9,20 @@ import (
 	"strings"
 	"sync"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/lm-warden/warden/cmd/internal/exit"
 	"github.com/lm-warden/warden/cmd/internal/handover"
 	"github.com/lm-warden/warden/cmd/internal/paths"
 	"github.com/lm-warden/warden/supervisor"
 )
 
-// takeoverFD is where a warden that takes over finds its end of the handover.
-const takeoverFD = 3
+// A warden that takes over finds its end of the handover, and the lock of the
+// control socket, in these descriptors.
+const (
+	takeoverFD = 3
+	lockFD     = 4
+)
 
 // predecessor is the warden that this one takes over from.
 type predecessor struct {
@@ -37,6 +43,8 @@ func TakeOver(settle func() (Options, error)) (*Daemon, error) {
 	if err != nil {
 		return nil, exit.Fail(exit.Usage, fmt.Errorf("--takeover is for warden itself: %w", err), "`warden upgrade`")
 	}
+	unix.CloseOnExec(lockFD) // an engine with it would keep the next warden out
+	lock := os.NewFile(lockFD, "control lock")
 	d, err := succeed(settle, link)
 	if reportErr := link.SendReport(exit.ReportOf(err)); err != nil || reportErr != nil {
 		link.Close()
@@ -47,7 +55,7 @@ func TakeOver(settle func() (Options, error)) (*Daemon, error) {
 		return nil, d.release()
 	}
 	d.before = newPredecessor(link, d.NobodyWaits)
-	err = d.claim()
+	err = d.claim(lock)
 	if err == nil {
 		err = d.assemble(paths.RuntimeDir(d.cfg.Name))
 	}

@@ -112,8 +112,8 @@ func (d *Daemon) startSuccessor() (*successor, error) {
 	cmd := exec.Command(self.Path(), takeoverArgs(os.Args[1:])...)
 	cmd.Env = successorEnv(os.Environ())
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	cmd.ExtraFiles = []*os.File{theirs}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // signals of a terminal reach it through us
+	cmd.ExtraFiles = []*os.File{theirs, d.control.Lock()} // takeoverFD, lockFD
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}  // signals of a terminal reach it through us
 	if err := cmd.Start(); err != nil {
 		link.Close()
 		return nil, fmt.Errorf("cannot start the new warden: %w", err)
@@ -192,7 +192,9 @@ func (d *Daemon) closing(h http.Handler) http.Handler {
 // and stays as long as somebody waits for this process.
 func (d *Daemon) handOver(ctx context.Context, server *http.Server, open *conns.Open, cancel context.CancelFunc) error {
 	d.log.Info("handing over", "pid", d.next.cmd.Process.Pid)
-	d.control.Close()
+	if err := d.control.CloseFor(d.next.cmd.Process.Pid); err != nil {
+		d.log.Warn("commands will not wait for the new warden", "err", err)
+	}
 	_ = d.api.Close() // the successor has the socket too, so nobody is refused
 	d.sup.Detach()
 	<-d.reaped
