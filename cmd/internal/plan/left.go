@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lm-warden/warden/configs"
 	"github.com/lm-warden/warden/gpu"
 	"github.com/lm-warden/warden/supervisor/shim"
 	"github.com/lm-warden/warden/supervisor/shim/proc"
@@ -46,6 +47,56 @@ func WithoutOwn(inv gpu.Inventory, left []shim.State) gpu.Inventory {
 		}
 	}
 	return inv
+}
+
+// keptPlaces are the places where most engines that were left stay where they
+// run. Which GPUs an earlier plan avoided depends on when they failed: those that
+// did before it, in the order of faulty, or what nothing runs on now. Where that
+// makes no difference, all that failed are avoided.
+func keptPlaces(cfg configs.Config, models []Model, inv gpu.Inventory, left []shim.State, faulty []string) ([][]Place, error) {
+	places, err := Places(cfg, models, inv, faulty)
+	if err != nil || len(left) == 0 {
+		return places, err
+	}
+	var others [][]string
+	for n := len(faulty) - 1; n >= 0; n-- {
+		others = append(others, faulty[:n])
+	}
+	others = append(others, unused(inv, left))
+	most := staying(places, left)
+	for _, avoid := range others {
+		one, err := Places(cfg, models, inv, avoid)
+		if err != nil {
+			return nil, err
+		}
+		if n := staying(one, left); n > most {
+			places, most = one, n
+		}
+	}
+	return places, nil
+}
+
+// unused are the GPUs that no engine was left on.
+func unused(inv gpu.Inventory, left []shim.State) (uuids []string) {
+	for _, d := range inv.Devices {
+		if !slices.ContainsFunc(left, func(s shim.State) bool { return slices.Contains(s.GPUUUIDs, d.UUID) }) {
+			uuids = append(uuids, d.UUID)
+		}
+	}
+	return uuids
+}
+
+// staying counts the engines that were left on the GPUs which a plan gives to
+// their replica.
+func staying(places [][]Place, left []shim.State) (n int) {
+	for i, place := range slices.Concat(places...) {
+		if slices.ContainsFunc(left, func(s shim.State) bool {
+			return s.Replica == replicaID(i) && slices.Equal(s.GPUUUIDs, place.group.UUIDs())
+		}) {
+			n++
+		}
+	}
+	return n
 }
 
 // leftPort is the TCP address that a replica's engine listens on already: with

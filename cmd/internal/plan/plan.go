@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -76,11 +77,7 @@ func Models(cfg configs.Config, inv gpu.Inventory, runtime string) ([]Model, err
 		return nil, err
 	}
 	left := LeftEngines(runtime)
-	var avoid []string
-	if len(left) == 0 { // running engines keep their places, whatever their GPUs are like
-		avoid = Faulty(cfg, inv)
-	}
-	places, err := Places(cfg, models, WithoutOwn(inv, left), avoid)
+	places, err := keptPlaces(cfg, models, WithoutOwn(inv, left), left, Faulty(cfg, inv))
 	if err != nil {
 		return nil, err
 	}
@@ -125,17 +122,19 @@ func InstallFor(cfg configs.Config) (vllm.Install, error) {
 	return install, nil
 }
 
-// Faulty are the UUIDs of GPUs that would be set aside as soon as something
-// runs there, or are so already.
+// Faulty are the UUIDs of GPUs that are set aside, in the order in which that
+// happened, and of those that would be as soon as something runs there.
 func Faulty(cfg configs.Config, inv gpu.Inventory) []string {
 	boot, err := proc.BootID()
 	if err != nil {
 		boot = "" // what was set aside in a boot of unknown name counts
 	}
 	aside, _ := ledger.ReadAsides(paths.StateDir(cfg.Name), boot) // damaged: the daemon says so
-	uuids := slices.Collect(maps.Keys(aside))
+	uuids := slices.SortedFunc(maps.Keys(aside), func(a, b string) int {
+		return cmp.Or(aside[a].At.Compare(aside[b].At), cmp.Compare(a, b))
+	})
 	for _, d := range inv.Devices {
-		if _, faulty := d.Fault(); faulty {
+		if _, faulty := d.Fault(); faulty && !slices.Contains(uuids, d.UUID) {
 			uuids = append(uuids, d.UUID)
 		}
 	}
@@ -211,9 +210,12 @@ func planCores(models []Model) ([][]Place, error) {
 	return places, nil
 }
 
+// replicaID names replica number n of all models together.
+func replicaID(n int) string { return fmt.Sprintf("r%d", n) }
+
 // spec describes replica number n.
 func (m *Model) spec(cfg configs.Config, n int, place Place, runtime string) (supervisor.Spec, error) {
-	id := fmt.Sprintf("r%d", n)
+	id := replicaID(n)
 	s := supervisor.Spec{
 		ID: supervisor.ReplicaID(id), Model: m.Alias, Repo: m.Repo, ServedNames: []string{m.Alias, m.Repo},
 		TP: m.TP, Device: cfg.Engine.Device, CPUs: place.cpus, Env: slices.Clone(m.Env),
