@@ -24,15 +24,20 @@ type Answer struct {
 	body     framing
 	reusable bool  // the connection, once the body has been read
 	err      error // what Next returns from now on
+	broken   error // what is wrong behind the piece that Next returned last
 	rest     []byte
 }
 
 // parsers are readers for net/http's parser of heads.
 var parsers = sync.Pool{New: func() any { return bufio.NewReader(nil) }}
 
+// maxProvisional bounds the heads before an answer's own; engines send none, or
+// one 100 Continue.
+const maxProvisional = 16
+
 // readHead reads the answer's head; provisional ones (1xx) are left out.
 func (a *Answer) readHead() error {
-	for {
+	for range maxProvisional {
 		head, err := a.conn.head()
 		if err != nil {
 			return err
@@ -47,6 +52,7 @@ func (a *Answer) readHead() error {
 			return nil
 		}
 	}
+	return fmt.Errorf("the engine sent %d provisional answers and none of its own", maxProvisional)
 }
 
 // parse reads a whole head.
@@ -138,6 +144,10 @@ func (a *Answer) Next() ([]byte, error) {
 		return piece, nil
 	}
 	for a.err == nil {
+		if a.broken != nil {
+			a.fail(a.broken)
+			break
+		}
 		if a.body.over() {
 			a.finish()
 			break
@@ -150,10 +160,8 @@ func (a *Answer) Next() ([]byte, error) {
 			}
 		}
 		data, rest, err := a.body.take(c.unread)
-		c.unread = rest
-		if err != nil {
-			a.fail(err)
-		}
+		// The data before the fault lie in the buffer, which fail gives back.
+		c.unread, a.broken = rest, err
 		if len(data) > 0 {
 			return data, nil
 		}

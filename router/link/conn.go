@@ -41,6 +41,7 @@ type conn struct {
 	// time): they hold a buffer while they wait.
 	raw     syscall.RawConn
 	tryRead func(fd uintptr) (done bool)
+	tryPeek func(fd uintptr) (done bool)
 	got     int
 	failed  error
 
@@ -52,7 +53,7 @@ func newConn(l *Link, nc net.Conn) *conn {
 	c := &conn{Conn: nc, link: l}
 	if f, ok := nc.(syscall.Conn); ok {
 		if raw, err := f.SyscallConn(); err == nil {
-			c.raw, c.tryRead = raw, c.readNow
+			c.raw, c.tryRead, c.tryPeek = raw, c.readNow, c.peekNow
 		}
 	}
 	return c
@@ -118,4 +119,17 @@ func (c *conn) readable() bool {
 	err := c.fill()
 	_ = c.SetReadDeadline(time.Time{})
 	return err == nil
+}
+
+// stirred reports whether an unused connection has become unusable: the engine
+// has closed it, or has sent what nobody asked for, which the next request
+// would take for its answer.
+func (c *conn) stirred() bool {
+	return c.raw != nil && (c.raw.Read(c.tryPeek) != nil || c.failed != syscall.EAGAIN)
+}
+
+func (c *conn) peekNow(fd uintptr) (done bool) {
+	var one [1]byte
+	c.got, c.failed = socket.Read(fd, one[:])
+	return true
 }

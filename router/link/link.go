@@ -93,8 +93,11 @@ func (l *Link) connect(ctx context.Context) (c *conn, reused bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, false, err
 	}
-	if c := l.takeIdle(); c != nil {
-		return c, true, nil
+	for c := l.takeIdle(); c != nil; c = l.takeIdle() {
+		if !c.stirred() {
+			return c, true, nil
+		}
+		c.cut()
 	}
 	nc, err := l.dial(ctx, l.address)
 	if err != nil {

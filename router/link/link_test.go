@@ -356,3 +356,79 @@ func TestIdleConnections(t *testing.T) {
 		}
 	})
 }
+
+// What an engine sends beyond its answer must not become the answer to the next
+// request, which may be another client's.
+func TestUnaskedForBytes(t *testing.T) {
+	first, sent := make(chan struct{}), make(chan struct{})
+	l := engine(t, func(n int, c *server) {
+		if c.read() == nil {
+			return
+		}
+		if n == 2 {
+			c.say("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngood")
+			return
+		}
+		c.say("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+		<-first
+		c.say("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nstale")
+		close(sent)
+		c.read() // until it is closed
+	})
+	for i, want := range []string{"ok", "good"} {
+		if i == 1 {
+			close(first)
+			<-sent
+		}
+		a, err := l.Send(t.Context(), get)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(a)
+		a.Close()
+		if err != nil || string(body) != want {
+			t.Fatalf("answer %d: %q, %v, want %q", i+1, body, err, want)
+		}
+	}
+}
+
+// The piece before a fault is still the caller's when the fault is known: its
+// buffer must not be on loan to somebody else.
+func TestPieceBeforeAFault(t *testing.T) {
+	l := engine(t, func(_ int, c *server) {
+		c.read()
+		c.say("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nno size\r\n")
+	})
+	a, err := l.Send(t.Context(), get)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	piece, err := a.Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := l.buffers.get()
+	for i := range *other {
+		(*other)[i] = 'X'
+	}
+	if string(piece) != "hello" {
+		t.Errorf("the piece is %q now", piece)
+	}
+	if piece, err := a.Next(); !errors.Is(err, errChunks) {
+		t.Errorf("behind the fault: %q, %v", piece, err)
+	}
+}
+
+func TestEndlessProvisionalAnswers(t *testing.T) {
+	l := engine(t, func(_ int, c *server) {
+		c.read()
+		for range maxProvisional + 1 {
+			c.say("HTTP/1.1 102 Processing\r\n\r\n")
+		}
+		c.say("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+	})
+	if _, err := l.Send(t.Context(), get); err == nil || !strings.Contains(err.Error(), "provisional") {
+		t.Errorf("%v", err)
+	}
+}
