@@ -15,8 +15,9 @@ func (a *app) doctorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "doctor", Short: "Check this machine before anything starts", Args: noArgs,
 		Long: `Looks at the driver, the GPUs and their faults, vLLM, the models' files and
-the room for them, the API's port, limits and directories, and says what to do
-about what would not work. It starts and changes nothing and needs no running warden.
+the room for them, the API's port, keys, certificate and log, limits and
+directories, and says what to do about what would not work. It starts and
+changes nothing and needs no running warden.
 The exit code is 5 when a check fails.`,
 		Example: "  warden doctor\n  warden doctor --model qwen3-4b --json",
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	humanize "github.com/dustin/go-humanize"
+	"golang.org/x/sys/unix"
 
 	"github.com/lm-warden/warden/configs"
 	"github.com/lm-warden/warden/gpu"
@@ -191,6 +192,12 @@ func port(f Facts) []Finding {
 		fact = fmt.Sprintf("cannot listen on %s: used by %s", f.Port.Address, f.Port.Owner)
 	}
 	fix := "`--listen ADDRESS`, or stop what uses it"
+	if errors.Is(f.Port.Err, unix.EADDRNOTAVAIL) {
+		return one(name, Fail, fact, "name an address of this machine, such as `--listen "+configs.Default().Listen+"`; `ip address` lists them")
+	}
+	if errors.Is(f.Port.Err, unix.EACCES) {
+		return one(name, Fail, fact, "ports below 1024 are root's: `--listen "+configs.Default().Listen+"`")
+	}
 	if host, number, err := net.SplitHostPort(f.Port.Address); err == nil {
 		if n, err := strconv.Atoi(number); err == nil {
 			fix = fmt.Sprintf("`--listen %s`, or stop it", net.JoinHostPort(host, strconv.Itoa(n+1)))

@@ -2,7 +2,8 @@
 // what a configuration asks for.
 //
 // Reading order: Facts (what is known of the machine), checks.go and gpuhealth.go
-// (each check is a function from facts to findings), machine.go (the small looks at the
+// (each check is a function from facts to findings; wayin.go has those of keys and
+// certificate with the look at them), machine.go (the small looks at the
 // system that make facts; those that need warden's other packages are made by
 // the command), print.go.
 //
@@ -45,6 +46,7 @@ type Facts struct {
 	Engines   Engines
 	Models    []Model
 	Port      Port
+	WayIn     WayIn
 	Shm       Filesystem // /dev/shm
 	OpenFiles Limit
 	Memory    Memory
@@ -159,7 +161,7 @@ type Container struct {
 // Examine applies every check.
 func Examine(f Facts) []Finding {
 	checks := []func(Facts) []Finding{
-		configuration, daemon, leftovers, driver, gpus, setAside, gpuHealth, xids, topology, engine, weights, settings, port,
+		configuration, daemon, leftovers, driver, gpus, setAside, gpuHealth, xids, topology, engine, weights, settings, port, wayIn,
 		sharedMemory, openFiles, memory, directories, socketPath, container,
 	}
 	var all []Finding

@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
+	"github.com/lm-warden/warden/cmd/internal/exit"
 	"github.com/lm-warden/warden/cmd/internal/plan"
 	"github.com/lm-warden/warden/configs"
 	"github.com/lm-warden/warden/gpu"
@@ -146,8 +148,24 @@ func TestEachCheck(t *testing.T) {
 			Fail, "weights", "/models/x holds no complete model", "config.json"},
 		{"port taken", func(f *Facts) { f.Port.Err, f.Port.Owner = errors.New("in use"), "pid 4121 (ollama)" },
 			Fail, "port", "cannot listen on 127.0.0.1:8000: used by pid 4121 (ollama)", "--listen 127.0.0.1:8001"},
-		{"port not allowed", func(f *Facts) { f.Port = Port{Address: "127.0.0.1:80", Err: errors.New("permission denied")} },
-			Fail, "port", "cannot listen on 127.0.0.1:80: permission denied", "--listen 127.0.0.1:81"},
+		{"port not allowed", func(f *Facts) { f.Port = Port{Address: "127.0.0.1:80", Err: unix.EACCES} },
+			Fail, "port", "cannot listen on 127.0.0.1:80: permission denied", "--listen 127.0.0.1:8000"},
+		{"somebody else's address", func(f *Facts) { f.Port = Port{Address: "10.1.2.3:80", Err: unix.EADDRNOTAVAIL} },
+			Fail, "port", "cannot listen on 10.1.2.3:80: cannot assign", "an address of this machine"},
+		{"keys", func(f *Facts) { f.WayIn = WayIn{KeysFile: "/k", Keys: 3} }, OK, "API keys", "3 in /k", ""},
+		{"no keys", func(f *Facts) {
+			f.WayIn = WayIn{KeysFile: "/k", KeysErr: exit.Fail(exit.Config, errors.New("gone"), "make one")}
+		},
+			Fail, "API keys", "gone", "make one"},
+		{"certificate", func(f *Facts) { f.WayIn = WayIn{Certificate: "/c", Left: 20 * 24 * time.Hour} }, OK, "certificate", "/c, until", ""},
+		{"certificate at its end", func(f *Facts) { f.WayIn = WayIn{Certificate: "/c", Left: time.Hour} }, Warn, "certificate", "soon", "renew"},
+		{"certificate past its end", func(f *Facts) { f.WayIn = WayIn{Certificate: "/c", Left: -time.Hour} }, Warn, "certificate", "has expired", "renew"},
+		{"wrong certificate", func(f *Facts) {
+			f.WayIn = WayIn{Certificate: "/c", CertErr: exit.Fail(exit.Config, errors.New("no pair"), "name both")}
+		},
+			Fail, "certificate", "no pair", "name both"},
+		{"access log", func(f *Facts) { f.WayIn = WayIn{AccessLog: "/a"} }, OK, "access log", "/a", ""},
+		{"no access log", func(f *Facts) { f.WayIn = WayIn{AccessLog: "/a", LogErr: errors.New("is a directory")} }, Fail, "access log", "is a directory", "access_log"},
 		{"another warden's port", func(f *Facts) {
 			f.Daemon, f.Port.Err, f.Port.Owner = Daemon{PID: 7}, errors.New("in use"), "pid 77 (warden)"
 		}, Fail, "port", "used by pid 77", "--listen"},

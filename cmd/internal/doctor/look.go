@@ -28,7 +28,7 @@ import (
 func Look(ctx context.Context, cfg configs.Config, models []plan.Model, config Config) Facts {
 	runtime := paths.RuntimeDir(cfg.Name)
 	facts := Facts{
-		Config: config, Shm: LookAtShm("/dev/shm"),
+		Config: config, WayIn: LookAtWayIn(cfg), Shm: LookAtShm("/dev/shm"),
 		OpenFiles: LookAtOpenFiles(), Memory: LookAtMemory("/"),
 		Dirs: dirFacts(cfg.Name), Socket: Socket{Path: filepath.Join(runtime, paths.LongestSocket), Max: paths.MaxSocketPath},
 		Container: LookAtContainer("/", os.LookupEnv),

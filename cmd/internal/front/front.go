@@ -127,12 +127,12 @@ func (f *Front) Warn(loopback bool) {
 	}
 }
 
-// expirySoon is when an expiry is worth a warning: renewals are due well
+// ExpirySoon is when an expiry is worth a warning: renewals are due well
 // before (Let's Encrypt's clients renew 30 days before the end).
-const expirySoon = 14 * 24 * time.Hour
+const ExpirySoon = 14 * 24 * time.Hour
 
 func (f *Front) warnOfExpiry() {
-	if left := time.Until(f.certificate.Expires()); left < expirySoon {
+	if left := time.Until(f.certificate.Expires()); left < ExpirySoon {
 		f.opts.Log.Warn("the API's certificate expires soon or has expired; a renewed file is read by itself",
 			"file", f.opts.CertFile, "expires", f.certificate.Expires())
 	}
