@@ -45,7 +45,7 @@ var mayImport = map[string][]string{
 	"cmd/internal/clients":    {},
 	"cmd/internal/conns":      {},
 	"cmd/internal/daemon":     everything,
-	"cmd/internal/doctor":     {"cmd/internal/paths", "cmd/internal/plan", "cmd/internal/portowner", "cmd/internal/exit", "cmd/internal/words", "configs", "gpu", "supervisor", "supervisor/control", "supervisor/ledger", "supervisor/shim", "supervisor/vllm"},
+	"cmd/internal/doctor":     {"cmd/internal/front", "cmd/internal/paths", "cmd/internal/plan", "cmd/internal/portowner", "cmd/internal/exit", "cmd/internal/words", "configs", "gpu", "supervisor", "supervisor/control", "supervisor/ledger", "supervisor/shim", "supervisor/vllm"},
 	"cmd/internal/exit":       {"configs", "supervisor/control"},
 	"cmd/internal/front":      {"cmd/internal/exit", "cmd/internal/livefile", "router"},
 	"cmd/internal/gpuwatch":   {"cmd/internal/exit", "cmd/internal/paths", "cmd/internal/plan", "cmd/internal/self", "configs", "gpu", "supervisor", "supervisor/control", "supervisor/events", "supervisor/keep", "supervisor/ledger", "supervisor/shim"},
