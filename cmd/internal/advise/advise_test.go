@@ -20,7 +20,7 @@ func look(replicas ...ReplicaLook) []Look {
 }
 
 func replica(id string, need int, c Counters) ReplicaLook {
-	return ReplicaLook{ID: id, Generation: 1, Ready: true, Sessions: 2, Need: need, Capacity: 40_000, Held: 1, Waiting: 2, Counters: c}
+	return ReplicaLook{ID: id, Generation: 1, Ready: true, Sessions: 2, Need: need, Capacity: 40_000, Held: 1, Waiting: 2, Counted: true, Counters: c}
 }
 
 func TestLooksBecomeMinutes(t *testing.T) {
@@ -88,7 +88,7 @@ func TestCountersOverARestart(t *testing.T) {
 	r := NewRecorder(start)
 	add := func(second int, generation uint64, c Counters) {
 		l := replica("r0", 0, c)
-		l.Generation = generation
+		l.Generation, l.Counted = generation, c != Counters{}
 		r.Add(start.Add(time.Duration(second)*time.Second), look(l))
 	}
 	add(0, 1, Counters{Queried: 90_000, Hits: 80_000})
@@ -99,6 +99,39 @@ func TestCountersOverARestart(t *testing.T) {
 	m := r.History(start.Add(time.Minute)).Models[0].Minutes[0]
 	if m.QueriedTokens != 190 || m.HitTokens != 90 {
 		t.Errorf("%d queried, %d hits; want 190 and 90", m.QueriedTokens, m.HitTokens)
+	}
+}
+
+// An engine that was adopted has counted for hours before it is read first.
+func TestCountersOfAnAdoptedEngine(t *testing.T) {
+	r := NewRecorder(start)
+	unread := replica("r0", 0, Counters{})
+	unread.Counted = false
+	r.Add(start, look(unread))
+	r.Add(start.Add(5*time.Second), look(replica("r0", 0, Counters{Queried: 90_000_000, Hits: 80_000_000})))
+	r.Add(start.Add(10*time.Second), look(replica("r0", 0, Counters{Queried: 90_000_100, Hits: 80_000_040})))
+	m := r.History(start.Add(time.Minute)).Models[0].Minutes[0]
+	if m.QueriedTokens != 100 || m.HitTokens != 40 {
+		t.Errorf("%d queried, %d hits; want 100 and 40", m.QueriedTokens, m.HitTokens)
+	}
+}
+
+// A clock that is set back (it was wrong until the network was there) does not
+// keep the recorder from what is true now.
+func TestClockSetBack(t *testing.T) {
+	r := NewRecorder(start)
+	busy := look(replica("r0", 1_000, Counters{}))
+	busy[0].Talks = []Talk{{Key: "a", Busy: true, Tokens: 500}}
+	ahead := start.Add(24 * time.Hour)
+	for second := 0; second < 60; second += 5 {
+		r.Add(ahead.Add(time.Duration(second)*time.Second), busy)
+	}
+	for second := 0; second < 120; second += 5 {
+		r.Add(start.Add(time.Duration(second)*time.Second), busy)
+	}
+	minutes := r.History(start.Add(2 * time.Minute)).Models[0].Minutes
+	if len(minutes) != 2 || !minutes[0].At.Equal(start) || minutes[1].PeakSessions != 1 || minutes[1].Sessions < 0.9 {
+		t.Errorf("%+v", minutes)
 	}
 }
 

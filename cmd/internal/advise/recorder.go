@@ -35,11 +35,12 @@ type ReplicaLook struct {
 	ID         string
 	Generation uint64
 	Ready      bool
-	Sessions   int // conversations seen lately whose home it is
-	Need       int // KV tokens of these, a shared prompt not counted
-	Capacity   int // KV tokens
-	Held       int // turns
-	Waiting    int // turns in the engine's queue
+	Sessions   int  // conversations seen lately whose home it is
+	Need       int  // KV tokens of these, a shared prompt not counted
+	Capacity   int  // KV tokens
+	Held       int  // turns
+	Waiting    int  // turns in the engine's queue
+	Counted    bool // the counters were read
 	Counters   Counters
 }
 
@@ -164,6 +165,7 @@ func (c crowd) at(t time.Time) int {
 
 func (m *record) add(now time.Time, l Look) {
 	begin := now.Truncate(time.Minute)
+	m.forgetFuture(begin)
 	if n := len(m.minutes); n == 0 || m.minutes[n-1].At.Before(begin) {
 		m.minutes = append(m.minutes, minute{Minute: control.Minute{At: begin}})
 		if len(m.minutes) > kept {
@@ -178,6 +180,17 @@ func (m *record) add(now time.Time, l Look) {
 	for _, r := range l.Replicas {
 		m.count(r)
 	}
+}
+
+// forgetFuture drops what lies ahead since the clock was set back: it would stand
+// in the way of what is true now until the clock is there again.
+func (m *record) forgetFuture(begin time.Time) {
+	n := len(m.minutes)
+	if n == 0 || !m.minutes[n-1].At.After(begin) {
+		return
+	}
+	m.minutes = slices.DeleteFunc(m.minutes, func(one minute) bool { return one.At.After(begin) })
+	clear(m.spans) // with times of both clocks
 }
 
 // see makes a conversation's span longer.
@@ -231,10 +244,13 @@ func mean(before float64, value, n int) float64 { return before + (float64(value
 // count adds what an engine's counters grew by. Those of a new process begin at
 // zero; those of one that is seen first may be of long ago.
 func (m *record) count(r ReplicaLook) {
+	if !r.Counted {
+		return
+	}
 	was, known := m.last[r.ID]
 	m.last[r.ID] = reading{r.Generation, r.Counters}
 	switch {
-	case !known || r.Counters == (Counters{}):
+	case !known:
 		return
 	case was.generation != r.Generation || r.Counters.Queried < was.counters.Queried:
 		was.counters = Counters{}

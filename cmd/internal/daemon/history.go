@@ -55,6 +55,7 @@ func replicaLook(r supervisor.Replica, routed []router.ReplicaSnapshot) advise.R
 	look := advise.ReplicaLook{
 		ID: string(r.ID), Generation: r.Generation, Ready: r.State.Accepting(),
 		Capacity: s.KVCapacityTokens, Waiting: s.Waiting,
+		Counted: !s.At.IsZero(),
 		Counters: advise.Counters{
 			Queried: s.PrefixQueries, Hits: s.PrefixHits + s.ExternalHits,
 			HostQueried: s.ExternalQueries, HostHits: s.ExternalHits, Preemptions: s.Preemptions,
