@@ -216,7 +216,7 @@ func (r *replica) receive(message any) (used bool) {
 
 // handle steps the machine and does what it says.
 func (r *replica) handle(ev machine.Event) (used bool) {
-	before := r.m.View()
+	before, drained := r.m.View(), r.m.DrainsToEnd()
 	effects, used := r.m.Step(ev, time.Now())
 	for _, e := range effects {
 		r.perform(e)
@@ -224,6 +224,9 @@ func (r *replica) handle(ev machine.Event) (used bool) {
 	now := r.m.View()
 	if before.Live && !now.Live {
 		r.cause = r.m.RestartCause()
+	}
+	if drains := r.m.DrainsToEnd(); drains != drained { // also where a drain without an end is given one
+		r.lookForIdle(drains)
 	}
 	moved := now.State != before.State
 	if moved {
@@ -271,15 +274,19 @@ func (r *replica) entered(now machine.View) {
 		r.watch.stop()
 		r.watch = nil
 	}
-	if r.m.DrainsToEnd() {
-		r.drainTick.Reset(drainLook)
-	} else {
-		r.drainTick.Stop()
-	}
 	if now.FreshlyReady() && !now.Adopted {
 		r.facts.took = now.ReadyAt.Sub(now.StartedAt)
 		r.facts.phases = r.out.durations(now.ReadyAt)
 		r.keep("start time", r.ledger.SetLastStart(r.spec, r.facts.took))
+	}
+}
+
+// lookForIdle notices when a drain on the way to an end holds nothing more.
+func (r *replica) lookForIdle(drains bool) {
+	if drains {
+		r.drainTick.Reset(drainLook)
+	} else {
+		r.drainTick.Stop()
 	}
 }
 
