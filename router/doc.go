@@ -29,7 +29,8 @@
 // The folders below hold what needs no connection: identity (which conversation
 // is this), placement (where does it go), dialect (what the APIs differ in),
 // gate (which requests and headers may pass), keys (API keys), framing and
-// secure (connections that clients may not abuse, TLS), payload (a body, read once), link
+// secure (connections that clients may not abuse, TLS), deadlines (how long a client
+// may send or read nothing), payload (a body, read once), link
 // (connections to one process, and HTTP over them), socket (system calls of those
 // connections and of clients'), record (what is known of a request at its end),
 // breaks (why a cached prefix stopped matching), mends (what a user may choose

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/lm-warden/warden/router/deadlines"
 	"github.com/lm-warden/warden/router/dialect"
 	"github.com/lm-warden/warden/router/gate"
 	"github.com/lm-warden/warden/router/identity"
@@ -21,7 +22,7 @@ import (
 type exchange struct {
 	router    *Router
 	w         http.ResponseWriter
-	control   *http.ResponseController
+	deadlines *deadlines.Client
 	req       *http.Request
 	ctx       context.Context // ends with the client's connection or the Router
 	requestID string
@@ -37,8 +38,7 @@ type exchange struct {
 	drop    func()        // ends the request for a later copy of it
 
 	turn      *turn
-	committed bool      // something of an engine's answer has been sent
-	deadline  time.Time // of writes to the client
+	committed bool // something of an engine's answer has been sent
 	stream    *dialect.Stream
 	refusedBy *answer // an engine's own "not now", in case all say so
 
@@ -52,7 +52,7 @@ type Record = record.Record
 // newExchange wraps one request. Nothing here depends on its content.
 func newExchange(r *Router, w http.ResponseWriter, req *http.Request) *exchange {
 	x := &exchange{
-		router: r, w: w, control: http.NewResponseController(w), req: req, ctx: req.Context(),
+		router: r, w: w, deadlines: deadlines.New(w, req, r.opts.IdleTimeout), req: req, ctx: req.Context(),
 		requestID: gate.RequestID(req), api: shapeOf(req),
 	}
 	x.record = record.New(x.requestID, req.URL.Path, time.Now())
@@ -73,7 +73,7 @@ func (r *Router) serveEngine(x *exchange) {
 		cancel(cause)
 		// A write to a client that does not read would go on until its own
 		// deadline; one second is enough to say why it ends.
-		_ = x.control.SetWriteDeadline(time.Now().Add(time.Second))
+		x.deadlines.EndWrites(time.Second)
 	}
 	defer context.AfterFunc(r.ctx, func() { end(context.Canceled) })()
 	x.ctx, x.drop = ctx, func() { end(errResent) }
@@ -98,8 +98,8 @@ func (r *Router) serveEngine(x *exchange) {
 // readBody reads the request's body, until the client has stalled or the
 // Router is closed. net/http lifts the deadline once it has all been read.
 func (x *exchange) readBody() (*payload.Payload, *refusal) {
-	patient := &payload.Patient{Reader: x.req.Body, Context: x.ctx, Control: x.control, Patience: x.router.opts.IdleTimeout}
-	defer context.AfterFunc(x.ctx, func() { _ = x.control.SetReadDeadline(time.Now()) })()
+	patient := &payload.Patient{Reader: x.req.Body, Context: x.ctx, ReadBy: x.deadlines.ReadBy, Patience: x.router.opts.IdleTimeout}
+	defer context.AfterFunc(x.ctx, x.deadlines.EndReads)()
 	body, problem := payload.Read(x.req, patient, x.router.opts.bodies(), &x.router.buffers)
 	if problem != nil {
 		return nil, &refusal{Error: *problem, close: true}

@@ -108,7 +108,8 @@ func (x *exchange) answer(status int, body []byte) {
 	}
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	h.Set("X-Request-Id", x.requestID)
-	x.extendDeadline(time.Now())
+	x.deadlines.BeginWrite()
+	defer x.deadlines.EndWrite()
 	x.w.WriteHeader(status)
 	if x.req.Method != http.MethodHead {
 		// A client that has left shows up in its context.

@@ -146,6 +146,7 @@ func New(opts Options) *Router {
 // ServeHTTP answers one request.
 func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	x := newExchange(r, w, req)
+	defer x.deadlines.Done()
 	if denied := r.guard.Check(req); denied != nil {
 		x.refuse(refusal{Error: *denied})
 		return

@@ -3,7 +3,6 @@ package payload
 import (
 	"context"
 	"io"
-	"net/http"
 	"time"
 )
 
@@ -14,7 +13,8 @@ type Patient struct {
 	io.Reader
 	// Context ends the reading.
 	Context context.Context
-	Control *http.ResponseController
+	// ReadBy sets the deadline for reads.
+	ReadBy func(time.Time)
 	// Patience is how long the client may send nothing.
 	Patience time.Duration
 
@@ -27,7 +27,7 @@ func (r *Patient) Read(to []byte) (int, error) {
 	}
 	if limit := time.Now().Add(r.Patience); limit.Sub(r.deadline) > time.Second {
 		r.deadline = limit
-		_ = r.Control.SetReadDeadline(limit) // not every connection has deadlines
+		r.ReadBy(limit)
 	}
 	return r.Reader.Read(to)
 }

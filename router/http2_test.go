@@ -1,0 +1,102 @@
+package router
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// overHTTP2 lets the fixture's client speak HTTP/2, without TLS: over it
+// net/http's writers, deadlines and ends of requests are other code.
+func (f *fixture) overHTTP2() {
+	server := NewServer(f.router)
+	server.Protocols.SetUnencryptedHTTP2(true)
+	front := f.net.listen("warden-h2")
+	go func() { _ = server.Serve(front) }()
+	var protocols http.Protocols
+	protocols.SetUnencryptedHTTP2(true)
+	f.client = &http.Client{Transport: &http.Transport{
+		Protocols:          &protocols,
+		DialContext:        func(ctx context.Context, _, _ string) (net.Conn, error) { return f.net.dial(ctx, "warden-h2") },
+		DisableCompression: true,
+	}}
+	client := f.client
+	f.t.Cleanup(func() {
+		client.CloseIdleConnections()
+		_ = server.Close()
+	})
+}
+
+// An engine may be silent for long between two tokens; its client reads all the
+// while.
+func TestHTTP2StreamSurvivesASilentEngine(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		f := newFixture(t, setup{engines: 1})
+		f.overHTTP2()
+		f.engines[0].set(func(w http.ResponseWriter, _ *http.Request) {
+			s := stream(w)
+			s.send(chunk("a"))
+			elapse(100 * time.Second)
+			s.send(chunk("b"))
+			s.finish()
+		})
+		r := f.post("/v1/chat/completions", streamBody("x"))
+		if want := chunk("a") + chunk("b") + finishChunk + usageChunk + doneEvent; r.err != nil || r.body != want {
+			t.Errorf("%v\n%s", r.err, r.body)
+		}
+	})
+}
+
+func TestHTTP2ClientThatDoesNotRead(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		f := newFixture(t, setup{engines: 1})
+		f.overHTTP2()
+		f.engines[0].set(func(w http.ResponseWriter, _ *http.Request) {
+			s := stream(w)
+			for range 100 { // more than the client's window, which is 4 MiB
+				s.send(chunk(strings.Repeat("a", 100_000)))
+			}
+			s.finish()
+		})
+		resp, err := f.client.Do(f.request(t.Context(), http.MethodPost, "/v1/chat/completions", streamBody("x")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		elapse(40 * time.Second)
+		if rec := f.finished(); len(rec) != 1 || !rec[0].Aborted || !rec[0].Stalled {
+			t.Errorf("%+v", rec)
+		}
+	})
+}
+
+// The end of a request that comes while its body is read ends nothing else:
+// not the process either.
+func TestHTTP2ClientsThatLeaveInTheirBody(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		f := newFixture(t, setup{engines: 1})
+		f.overHTTP2()
+		for range 300 {
+			ctx, cancel := context.WithCancel(t.Context())
+			body, more := io.Pipe()
+			req := f.request(ctx, http.MethodPost, "/v1/chat/completions", "")
+			req.Body, req.ContentLength = body, 1000
+			ended := make(chan reply, 1)
+			go func() { ended <- f.do(req) }()
+			_, _ = io.WriteString(more, `{"model":`)
+			soon()
+			cancel()
+			if r := <-ended; r.err == nil && r.status < 400 {
+				t.Fatalf("half a request was answered: %+v", r)
+			}
+			_ = more.Close()
+		}
+		if r := f.post("/v1/chat/completions", chatBody("x")); r.status != http.StatusOK {
+			t.Errorf("the next client: %+v", r)
+		}
+	})
+}
