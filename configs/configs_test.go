@@ -91,6 +91,7 @@ func TestValidate(t *testing.T) {
 		{"bad port", func(c *Config) { c.Listen = "127.0.0.1:70000" }, "65535"},
 		{"max wait", func(c *Config) { c.MaxWait = time.Hour }, "max_wait"},
 		{"name", func(c *Config) { c.Name = "../x" }, "name"},
+		{"access log to nowhere", func(c *Config) { c.AccessLog = "-" }, "must name a file"},
 		{"device", func(c *Config) { c.Engine.Device = "tpu" }, "tpu"},
 		{"unknown model", func(c *Config) { c.Models = []Model{{Alias: "qwen3-4"}} }, "did you mean qwen3-4b?"},
 		{"duplicate alias", func(c *Config) { c.Models = []Model{{Alias: "qwen3-4b"}, {Alias: "qwen3-4b"}} }, "already models[0]"},

@@ -27,6 +27,9 @@ func (c Config) Validate() error {
 	if err := c.Tracing.validate(); err != nil {
 		errs = append(errs, err)
 	}
+	if c.AccessLog == "-" {
+		errs = append(errs, errors.New("access_log -: must name a file; standard output is the dashboard's"))
+	}
 	if c.Drain < 0 {
 		add("drain %v: must not be negative", c.Drain)
 	}

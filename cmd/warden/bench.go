@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	"time"
 
@@ -51,6 +52,9 @@ and shows the figures of then beside those of now.`,
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if cmd.Flags().Changed("duration") {
 			o.Limit = o.Duration
+		}
+		if o.Replay != "" && cmd.Flags().Changed("sessions") {
+			return usageError(cmd, errors.New("--sessions does not go with --replay: the log says how many there are"))
 		}
 		if err := o.Check(); err != nil {
 			return usageError(cmd, err)

@@ -5,6 +5,7 @@ package bench
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -176,6 +177,14 @@ func (b *bench) run(ctx context.Context) error {
 	return err
 }
 
+// fixFor is what to do when the first request fails.
+func fixFor(err error) string {
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return "where the certificate is your own: `SSL_CERT_FILE=CERTIFICATE.pem warden bench ...`"
+	}
+	return "check the address, --model, --api and --api-key; `--chars-per-token 4` asks nothing first"
+}
+
 // calibrate asks how long a token is, unless the user said so.
 func (b *bench) calibrate(ctx context.Context) error {
 	if b.o.Chars > 0 {
@@ -183,7 +192,7 @@ func (b *bench) calibrate(ctx context.Context) error {
 	}
 	chars, err := load.Calibrate(ctx, b.options(1))
 	if err != nil {
-		return exit.Fail(exit.Failed, fmt.Errorf("cannot measure %s: %w", b.o.URL, err), "check the address, --model, --api and --api-key; `--chars-per-token 4` asks nothing first")
+		return exit.Fail(exit.Failed, fmt.Errorf("cannot measure %s: %w", b.o.URL, err), fixFor(err))
 	}
 	b.o.Chars = chars
 	return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"time"
@@ -29,8 +30,8 @@ func (o *Options) checkReplay() error {
 		return errors.New("--speed goes with --replay")
 	case o.Replay == "":
 		return nil
-	case !(o.Speed > 0):
-		return fmt.Errorf("--speed %v: must be above 0", o.Speed)
+	case !(o.Speed > 0) || math.IsInf(o.Speed, 0):
+		return fmt.Errorf("--speed %v: must be a number above 0", o.Speed)
 	case o.Rounds != 1 || o.Scale != 1 || o.Gap != 0:
 		return errors.New("--rounds, --scale and --gap do not go with --replay: the log says what is sent and when")
 	}
