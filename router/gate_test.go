@@ -141,6 +141,10 @@ func TestWhoMayComeIn(t *testing.T) {
 			if r.status != c.want {
 				t.Errorf("%s: %d, want %d (%s)", c.name, r.status, c.want, r.body)
 			}
+			key := map[string]string{"Host": "allowed_hosts", "Origin": "allowed_origins"}[c.header[0]]
+			if c.want == 403 && !strings.Contains(r.body, key) {
+				t.Errorf("%s: the answer does not name the setting %s: %s", c.name, key, r.body)
+			}
 			allowed := r.header.Get("Access-Control-Allow-Origin")
 			if (allowed != "") != (c.name == "listed origin") || allowed == "*" {
 				t.Errorf("%s: Access-Control-Allow-Origin %q", c.name, allowed)

@@ -51,12 +51,12 @@ func (g Guard) Check(req *http.Request) *dialect.Error {
 	}
 	if !g.hostAllowed(req) {
 		return deny(http.StatusForbidden, fmt.Sprintf(
-			"host %q is not one of warden's names; add it to the allowed hosts if it is meant to be", req.Host))
+			"host %q is not one of warden's names; add it to `allowed_hosts` if it is meant to be", req.Host))
 	}
 	origin, listed := g.Origin(req)
 	if origin != "" && !listed {
 		return deny(http.StatusForbidden, fmt.Sprintf(
-			"origin %q is not allowed; add it to the allowed origins if pages from there may use warden", origin))
+			"origin %q is not allowed; add it to `allowed_origins` if pages from there may use warden", origin))
 	}
 	if !listed && strings.EqualFold(req.Header.Get("Sec-Fetch-Site"), "cross-site") {
 		return deny(http.StatusForbidden, "request from a page of another site")
