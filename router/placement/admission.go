@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lm-warden/warden/router/placement/ledger"
+	"github.com/lm-warden/warden/router/placement/shadow"
 	"github.com/lm-warden/warden/router/placement/survival"
 )
 
@@ -49,7 +51,7 @@ import (
 // have less waiting at that throughput, only spread it over more turns:
 // RotateAfter moves along that line, at the price of computing again.
 type admission struct {
-	gaps      [finishClasses]*survival.Gaps[*session]
+	gaps      [ledger.FinishClasses]*survival.Gaps[*ledger.Session]
 	idle      []weighed // scratch
 	quotes    []quote   // scratch: of the replicas that the turn in hand may go to
 	weighings int       // residents that may still be weighed for a placement in this step
@@ -67,12 +69,15 @@ const (
 	shedReserve   = 1
 	// headStart is how much earlier than strangers those rank who have been
 	// served before or whose parent is being served: their wait holds up more.
+	// In simulation an unbounded one takes the waits from turns that come back
+	// and adds them to first turns.
 	headStart = 15 * time.Second
-	// heldCost is the price of sharing an engine with one more turn: decoding
-	// slows down. Seconds.
+	// heldCost is the price of sharing an engine with one more turn, in seconds:
+	// decoding slows down. It decides where little else is between two replicas.
 	heldCost = 0.5
 	// evictionLook bounds how many conversations a placement looks at as
-	// candidates for eviction.
+	// candidates for eviction: about twice what a cache of the reference machine
+	// holds in all.
 	evictionLook = 8
 	// maxWeighings bounds the residents looked at for placements in one step, up
 	// to one replica's more, to about 20 µs; replicas beyond that are judged by
@@ -84,16 +89,16 @@ const (
 // where they are, as far as they fit.
 func (a *admission) enter(p *Placer) {
 	for i := range a.gaps {
-		a.gaps[i] = survival.New[*session]()
+		a.gaps[i] = survival.New[*ledger.Session]()
 	}
-	for s := p.sessions.active.head; s != nil; s = s.next {
-		r := s.homeNow()
-		if r == nil || (!s.busy() && p.now.Sub(s.lastSeen) > survival.Horizon) {
+	for s := range p.sessions.Active() {
+		r := s.HomeNow()
+		if r == nil || (!s.Busy() && p.now.Sub(s.LastSeen()) > survival.Horizon) {
 			continue
 		}
-		foot := a.foot(p, s, s.tokens)
-		if fits, _ := a.room(p, r, foot, s.root, p.now); fits || s.inflight > 0 {
-			r.res.add(r, s, foot)
+		foot := a.foot(p, s, s.Tokens())
+		if fits, _ := a.room(p, r, foot, s.Root(), p.now); fits || s.InFlight() > 0 {
+			r.Admit(s, foot)
 		}
 	}
 }
@@ -104,27 +109,23 @@ func (a *admission) leave(p *Placer) {
 		return
 	}
 	for _, r := range p.replicas {
-		r.res.clear()
+		r.ReleaseAll()
 	}
 }
 
 // foot is the room that a conversation of so many tokens needs on a replica.
-func (a *admission) foot(p *Placer, s *session, tokens int) int {
-	shared := 0
-	if s.root != nil {
-		shared = s.root.tokens
-	}
+func (a *admission) foot(p *Placer, s *ledger.Session, tokens int) int {
 	admit, _ := p.reserve()
-	return max(tokens-shared, 0) + int(admit*p.growthOf(s))
+	return s.FootOf(tokens) + int(admit*p.growthOf(s))
 }
 
 // advantage is how much earlier than its arrival a turn ranks.
 func (a *admission) advantage(p *Placer, t *turn) time.Duration {
-	if a == nil || t.session == nil || t.session.hosted != nil {
+	if a == nil || t.session == nil || t.session.Hosted() {
 		return 0
 	}
-	parent := p.sessions.get(t.session.parent)
-	if t.session.turns > 0 || (parent != nil && (parent.inflight > 0 || parent.residentNow() != nil)) {
+	parent := p.sessions.Get(t.session.Parent)
+	if t.session.Turns() > 0 || (parent != nil && (parent.InFlight() > 0 || parent.Resident() != nil)) {
 		return headStart
 	}
 	return 0
@@ -136,7 +137,7 @@ func (a *admission) passes(t *turn) bool {
 	if a == nil || t.Fresh {
 		return false
 	}
-	r := t.session.residentNow()
+	r := t.session.Resident()
 	return r != nil && r.Accepting
 }
 
@@ -146,7 +147,7 @@ func admit(p *Placer, t *turn, now time.Time) choice {
 	if s == nil {
 		return p.placePlain(t, now)
 	}
-	if r := s.residentNow(); r != nil && !t.Fresh && r.Accepting && !t.triedOn(r, now) {
+	if r := s.Resident(); r != nil && !t.Fresh && r.Accepting && !t.triedOn(r, now) {
 		return a.stay(p, t, r, now)
 	}
 	lane := a.lane(p, t, now)
@@ -157,14 +158,14 @@ func admit(p *Placer, t *turn, now time.Time) choice {
 	if len(open) == 0 {
 		return p.wait(t, now)
 	}
-	need := a.foot(p, s, max(t.prompt, s.tokens))
+	need := a.foot(p, s, max(t.prompt, s.Tokens()))
 	if r := a.inherits(p, t, need, now); r != nil {
 		return choice{to: r, reason: ReasonInherit}
 	}
 	undecided := false
 	a.quote(len(open))
-	best := a.cheapest(p, t, open, now, func(r *replica) bool {
-		fits, soon := a.room(p, r, need, s.root, now)
+	best := a.cheapest(p, t, open, now, func(r *ledger.Replica) bool {
+		fits, soon := a.room(p, r, need, s.Root(), now)
 		undecided = undecided || soon != fits
 		return fits
 	})
@@ -174,8 +175,8 @@ func admit(p *Placer, t *turn, now time.Time) choice {
 	if best != nil {
 		return choice{to: best, reason: a.reason(t, best, now)}
 	}
-	if now.Sub(t.queued) >= p.cfg.Admission.ForceAfter {
-		due := func(r *replica) bool { return a.mayDisturb(p, r, t.prompt, now) }
+	if now.Sub(t.place.Since) >= p.cfg.Admission.ForceAfter {
+		due := func(r *ledger.Replica) bool { return a.mayDisturb(p, r, t.prompt, now) }
 		if r := a.cheapest(p, t, open, now, due); r != nil {
 			return choice{to: r, reason: ReasonOverdue}
 		}
@@ -185,13 +186,13 @@ func admit(p *Placer, t *turn, now time.Time) choice {
 
 // inherits is the replica that holds the history which t was forked from, if t
 // is a first turn and may go there.
-func (a *admission) inherits(p *Placer, t *turn, need int, now time.Time) *replica {
+func (a *admission) inherits(p *Placer, t *turn, need int, now time.Time) *ledger.Replica {
 	r := p.byID[t.Inherit]
-	if r == nil || t.Fresh || t.session.home != nil || !p.eligible(r, t, now) ||
-		r.held >= SpillLimit(p.cfg.SpillLimit, r.MaxNumSeqs) {
+	if r == nil || t.Fresh || t.session.Home() != nil || !p.eligible(r, t, now) ||
+		r.Held() >= SpillLimit(p.cfg.SpillLimit, r.MaxNumSeqs) {
 		return nil
 	}
-	if fits, _ := a.room(p, r, need, t.session.root, now); !fits {
+	if fits, _ := a.room(p, r, need, t.session.Root(), now); !fits {
 		return nil
 	}
 	return r
@@ -199,7 +200,7 @@ func (a *admission) inherits(p *Placer, t *turn, need int, now time.Time) *repli
 
 // open is where t may go: its lane, or any open replica, its home also when it
 // is suspect.
-func (a *admission) open(p *Placer, t *turn, lane *replica, now time.Time) []*replica {
+func (a *admission) open(p *Placer, t *turn, lane *ledger.Replica, now time.Time) []*ledger.Replica {
 	if lane != nil {
 		p.scratch = p.scratch[:0]
 		if p.eligible(lane, t, now) {
@@ -208,7 +209,7 @@ func (a *admission) open(p *Placer, t *turn, lane *replica, now time.Time) []*re
 		return p.scratch
 	}
 	open := p.open(t, now)
-	if home := t.session.homeNow(); home != nil && home.Suspect && p.eligible(home, t, now) && !t.Fresh {
+	if home := t.session.HomeNow(); home != nil && home.Suspect && p.eligible(home, t, now) && !t.Fresh {
 		open = append(open, home)
 	}
 	return open
@@ -217,30 +218,30 @@ func (a *admission) open(p *Placer, t *turn, lane *replica, now time.Time) []*re
 // worthSettling reports that a replica which cannot take t only because of turns
 // that ended a moment ago would be better than best: then t waits until it is
 // clear whether their conversations go on.
-func (a *admission) worthSettling(p *Placer, t *turn, open []*replica, best *replica, need int, now time.Time) bool {
-	if now.Sub(t.queued) >= settle {
+func (a *admission) worthSettling(p *Placer, t *turn, open []*ledger.Replica, best *ledger.Replica, need int, now time.Time) bool {
+	if now.Sub(t.place.Since) >= settle {
 		return false
 	}
 	p.rotation-- // the same tie-break as for best
-	better := a.cheapest(p, t, open, now, func(r *replica) bool {
-		_, soon := a.room(p, r, need, t.session.root, now)
+	better := a.cheapest(p, t, open, now, func(r *ledger.Replica) bool {
+		_, soon := a.room(p, r, need, t.session.Root(), now)
 		return soon
 	})
-	a.settling = t.queued.Add(settle)
+	a.settling = t.place.Since.Add(settle)
 	return better != best
 }
 
 // reason names why a turn that was not resident goes to r.
-func (a *admission) reason(t *turn, r *replica, now time.Time) Reason {
+func (a *admission) reason(t *turn, r *ledger.Replica, now time.Time) Reason {
 	s := t.session
 	switch {
-	case t.why == WhyCache && now.After(t.queued):
+	case t.why == WhyCache && now.After(t.place.Since):
 		return ReasonAdmitted
-	case s.home == r && !t.Fresh:
+	case s.Home() == r && !t.Fresh:
 		return ReasonSticky
-	case s.homeNow() != nil && !t.Fresh:
+	case s.HomeNow() != nil && !t.Fresh:
 		return ReasonAdmitted
-	case s.home != nil && !t.Fresh:
+	case s.Home() != nil && !t.Fresh:
 		return ReasonFailover
 	default:
 		return ReasonNew
@@ -250,16 +251,16 @@ func (a *admission) reason(t *turn, r *replica, now time.Time) Reason {
 // stay serves a resident at home, unless home holds at least the spill limit
 // and elsewhere the turn would be through sooner although it has to be computed
 // there.
-func (a *admission) stay(p *Placer, t *turn, home *replica, now time.Time) choice {
-	if home.held >= SpillLimit(p.cfg.SpillLimit, home.MaxNumSeqs) {
+func (a *admission) stay(p *Placer, t *turn, home *ledger.Replica, now time.Time) choice {
+	if home.Held() >= SpillLimit(p.cfg.SpillLimit, home.MaxNumSeqs) {
 		open := p.open(t, now)
 		a.quote(len(open))
-		away := a.cheapest(p, t, open, now, func(r *replica) bool { return r.held < home.held })
-		if away != nil && (home.full() || a.total(p, t, away, now) < a.cost(t, home, p.cachedOn(t, home))) {
+		away := a.cheapest(p, t, open, now, func(r *ledger.Replica) bool { return r.Held() < home.Held() })
+		if away != nil && (home.Full() || a.total(p, t, away, now) < a.cost(t, home, p.cachedOn(t, home))) {
 			return choice{to: away, reason: ReasonSpill}
 		}
 	}
-	if home.full() {
+	if home.Full() {
 		return p.wait(t, now)
 	}
 	return choice{to: home, reason: ReasonSticky}
@@ -282,13 +283,13 @@ func (a *admission) quote(n int) {
 // cheapest is the replica of set that passes fits and costs least; nearly equal
 // costs are decided by load, so that conversations spread before any cost can
 // be seen.
-func (a *admission) cheapest(p *Placer, t *turn, set []*replica, now time.Time, fits func(*replica) bool) *replica {
+func (a *admission) cheapest(p *Placer, t *turn, set []*ledger.Replica, now time.Time, fits func(*ledger.Replica) bool) *ledger.Replica {
 	if len(set) == 0 {
 		return nil
 	}
 	start := int(p.rotation % uint64(len(set)))
 	p.rotation++
-	var best *replica
+	var best *ledger.Replica
 	var bestCost float64
 	for i := range set {
 		at := (start + i) % len(set)
@@ -322,46 +323,44 @@ const nearCost = 0.05
 
 // cost is the expected delay, in seconds, that placing t on r, which has cached
 // of its prompt, causes to t itself and to those that it shares the engine with.
-func (a *admission) cost(t *turn, r *replica, cached int) float64 {
-	work := float64(r.prefill + t.prompt - cached)
-	if hosted := t.session.hostedOn(r); hosted > 0 && !t.Fresh {
+func (a *admission) cost(t *turn, r *ledger.Replica, cached int) float64 {
+	work := float64(r.Prefill() + t.prompt - cached)
+	if hosted := t.session.HostedOn(r); hosted > 0 && !t.Fresh {
 		work += hostCost * float64(hosted)
 	}
-	return work/r.rate.tokensPerSecond() + heldCost*float64(r.held)
+	return work/r.Rate.TokensPerSecond() + heldCost*float64(r.Held())
 }
 
 // evictionCost is the expected delay, in seconds, for those whose cache t would
 // push out of r, which has cached of its prompt.
-func (a *admission) evictionCost(t *turn, r *replica, cached int, now time.Time) float64 {
+func (a *admission) evictionCost(t *turn, r *ledger.Replica, cached int, now time.Time) float64 {
 	evicted := 0.0
-	r.cache.dropped(t.prompt-cached, evictionLook, func(h *holding, tokens int) {
+	r.Displaced(t.prompt-cached, evictionLook, func(h *shadow.Holding, tokens int) {
 		evicted += float64(tokens) * a.wanted(h, now)
 	})
-	return evicted / r.rate.tokensPerSecond()
+	return evicted / r.Rate.TokensPerSecond()
 }
 
 // total is both costs.
-func (a *admission) total(p *Placer, t *turn, r *replica, now time.Time) float64 {
+func (a *admission) total(p *Placer, t *turn, r *ledger.Replica, now time.Time) float64 {
 	cached := p.cachedOn(t, r)
 	return a.cost(t, r, cached) + a.evictionCost(t, r, cached, now)
 }
 
 // wanted is the probability that what h holds is asked for again.
-func (a *admission) wanted(h *holding, now time.Time) float64 {
-	s := h.session
-	if s == nil {
+func (a *admission) wanted(h *shadow.Holding, now time.Time) float64 {
+	s, own := h.Owner.(*ledger.Session)
+	if !own || s.Busy() || s.EndedAt().IsZero() {
 		return 1
 	}
-	if s.busy() || s.endedAt.IsZero() {
-		return 1
-	}
-	return a.gaps[s.finish].EverReturns(s.endedAt, now)
+	return a.gaps[s.Finish()].EverReturns(s.EndedAt(), now)
 }
 
 // head is the first waiting turn that waits for room in a cache: any, or one
 // that could go to r.
-func (a *admission) head(p *Placer, r *replica, now time.Time) *turn {
-	for _, t := range p.order() {
+func (a *admission) head(p *Placer, r *ledger.Replica, now time.Time) *turn {
+	for _, at := range p.queue.InOrder() {
+		t := at.Turn
 		if t.why != WhyCache {
 			continue
 		}

@@ -1,6 +1,10 @@
 package placement
 
-import "time"
+import (
+	"time"
+
+	"github.com/lm-warden/warden/router/placement/ledger"
+)
 
 // The Placer calls these at the moments that admission has to know of. They do
 // nothing while another policy is on.
@@ -11,10 +15,10 @@ func (a *admission) returned(p *Placer, t *turn, now time.Time) {
 		return
 	}
 	s := t.session
-	if s.endedAt.IsZero() || s.inflight > 0 || s.waiting > 0 {
+	if s.EndedAt().IsZero() || s.InFlight() > 0 || s.Waiting() > 0 {
 		return
 	}
-	a.gaps[s.finish].Back(s, s.endedAt, now)
+	a.gaps[s.Finish()].Back(s, s.EndedAt(), now)
 }
 
 // dispatched makes the turn's conversation resident where it went, or counts
@@ -25,23 +29,23 @@ func (a *admission) dispatched(p *Placer, t *turn, now time.Time) {
 	}
 	r, s := t.replica, t.session
 	if t.reason == ReasonOverdue {
-		r.safety.rotatedAt = now
+		r.Safety.Disturb(now)
 	}
-	if s == nil || s.home != r {
+	if s == nil || s.Home() != r {
 		t.loose = true
-		r.loose += t.prompt
+		r.Residents.Loosen(t.prompt)
 		return
 	}
-	if old := s.resident; old != nil {
+	if old := s.Resident(); old != nil {
 		if old == r {
-			t.history = min(s.lastTokens, t.prompt)
+			t.history = min(s.LastTokens, t.prompt)
 			return
 		}
-		old.res.remove(s)
+		old.Release(s)
 	}
-	foot := a.foot(p, s, s.tokens)
-	a.makeRoom(p, r, foot, s.root, now)
-	r.res.add(r, s, foot)
+	foot := a.foot(p, s, s.Tokens())
+	a.makeRoom(p, r, foot, s.Root(), now)
+	r.Admit(s, foot)
 }
 
 // finished takes the new size of the conversation, learns whether its cache was
@@ -50,19 +54,19 @@ func (a *admission) finished(p *Placer, t *turn, o Outcome, now time.Time) {
 	r, s := t.replica, t.session
 	if t.loose {
 		t.loose = false
-		r.loose -= t.prompt
+		r.Residents.Loosen(-t.prompt)
 	}
 	if a == nil || s == nil {
 		return
 	}
-	if !s.busy() {
-		a.gaps[s.finish].Leave(s, now)
+	if !s.Busy() {
+		a.gaps[s.Finish()].Leave(s, now)
 	}
-	if s.resident != r || r.gone {
+	if s.Resident() != r || r.Gone() {
 		return
 	}
-	r.res.resize(s, a.foot(p, s, s.tokens))
-	a.judge(r, &r.res.members[s.resIndex], a.horizon(r), now)
+	r.Residents.Resize(s, a.foot(p, s, s.Tokens()))
+	a.judge(r, s, now)
 	a.observe(p, t, o)
 	a.rotate(p, r, s, now)
 	a.shed(p, r, now)
@@ -78,18 +82,18 @@ func (a *admission) observe(p *Placer, t *turn, o Outcome) {
 	if float64(o.CachedTokens) < surpriseShare*float64(t.cached) {
 		p.counters.SurpriseMisses++
 	}
-	t.replica.safety.observe(t.history, min(o.CachedTokens, t.history))
+	t.replica.Safety.Observe(t.history, min(o.CachedTokens, t.history))
 }
 
 // shed releases idle residents while r's residents have outgrown it: they have
 // used up the growth that was kept free when they were admitted.
-func (a *admission) shed(p *Placer, r *replica, now time.Time) {
-	if r.capacity() == 0 {
+func (a *admission) shed(p *Placer, r *ledger.Replica, now time.Time) {
+	if r.Capacity() == 0 {
 		return
 	}
 	admit, shed := p.reserve()
-	free := r.handedOut(nil) + (admit-shed)*p.growth*float64(len(r.res.members))
-	if float64(r.res.foot) > free {
+	free := r.Room(nil) + (admit-shed)*p.growth*float64(r.Residents.Len())
+	if float64(r.Residents.Foot()) > free {
 		const anyWeight, one = 2, 1
 		a.releaseUntil(r, free, anyWeight, one, now)
 	}
@@ -104,14 +108,14 @@ func (a *admission) advance(p *Placer, now time.Time) {
 	a.weighings = maxWeighings
 	for i := range a.gaps {
 		for s, ok := a.gaps[i].Lose(now); ok; s, ok = a.gaps[i].Lose(now) {
-			if r := s.residentNow(); r != nil && !s.busy() {
-				r.res.remove(s)
+			if r := s.Resident(); r != nil && !s.Busy() {
+				r.Release(s)
 			}
 		}
 	}
 	waiting := a.head(p, nil, now) != nil
 	for _, r := range p.replicas {
-		r.safety.close(waiting, now)
+		r.Safety.Close(waiting, now)
 	}
 }
 

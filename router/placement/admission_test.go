@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/lm-warden/warden/router/placement/ledger"
 )
 
 // cacheFleet has room for n conversations of 10,000 tokens on each replica.
@@ -108,7 +110,7 @@ func TestPlacesOfThoseLikelyGoneAreTaken(t *testing.T) {
 		t.Error("the conversation that gave way is still resident")
 	}
 	// It comes back: known, not resident, and waits like anybody else.
-	t.Logf("%+v", r.p.byID["r0"].res)
+	t.Logf("%+v", r.p.byID["r0"].Residents)
 	back := r.arrive(big(1))
 	if !r.waiting[back] {
 		t.Error("came back on top of two others")
@@ -283,15 +285,15 @@ func TestSafetyHandsOutLessAfterLosses(t *testing.T) {
 		}
 	}
 	turns(12, 1000)
-	if got := r.replica("r0").Share; got >= 0.95 || got < safetyFloor {
+	if got := r.replica("r0").Share; got >= 0.95 || got < ledger.SafetyFloor {
 		t.Errorf("share %.2f although nine tenths of the history were lost", got)
 	}
 	turns(1000, 1000)
-	if got := r.replica("r0").Share; got < safetyFloor-0.001 || got > safetyFloor+0.001 {
-		t.Errorf("share %.3f, want the floor %.2f", got, safetyFloor)
+	if got := r.replica("r0").Share; got < ledger.SafetyFloor-0.001 || got > ledger.SafetyFloor+0.001 {
+		t.Errorf("share %.3f, want the floor %.2f", got, ledger.SafetyFloor)
 	}
 	turns(100, 9_500)
-	if got := r.replica("r0").Share; got > safetyFloor+0.001 {
+	if got := r.replica("r0").Share; got > ledger.SafetyFloor+0.001 {
 		t.Errorf("share %.3f: it grew although nobody waits", got)
 	}
 	for range 10 { // somebody always waits
@@ -299,7 +301,7 @@ func TestSafetyHandsOutLessAfterLosses(t *testing.T) {
 		turns(100, 9_500)
 		r.cancel(id)
 	}
-	if got := r.replica("r0").Share; got < safetyCeiling-0.001 {
+	if got := r.replica("r0").Share; got < ledger.SafetyCeiling-0.001 {
 		t.Errorf("share %.3f after a long time without losses", got)
 	}
 }

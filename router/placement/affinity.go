@@ -1,6 +1,10 @@
 package placement
 
-import "time"
+import (
+	"time"
+
+	"github.com/lm-warden/warden/router/placement/ledger"
+)
 
 // affinity puts a new conversation on the least loaded replica and keeps it
 // there.
@@ -32,20 +36,20 @@ func affinity(p *Placer, t *turn, now time.Time) choice {
 	if t.session == nil {
 		return p.placePlain(t, now)
 	}
-	home := t.session.homeNow()
+	home := t.session.HomeNow()
 	if home == nil || t.Fresh || !home.Accepting || t.triedOn(home, now) {
 		return p.placeHomeless(t, now)
 	}
 	if r := p.betterSeat(t, home, now); r != nil {
 		return choice{to: r, reason: ReasonRehome}
 	}
-	if home.held < SpillLimit(p.cfg.SpillLimit, home.MaxNumSeqs) {
+	if home.Held() < SpillLimit(p.cfg.SpillLimit, home.MaxNumSeqs) {
 		return choice{to: home, reason: ReasonSticky}
 	}
-	if r := p.leastLoaded(p.open(t, now), now); r != nil && r.held < home.held {
+	if r := p.leastLoaded(p.open(t, now), now); r != nil && r.Held() < home.Held() {
 		return choice{to: r, reason: ReasonSpill}
 	}
-	if home.full() {
+	if home.Full() {
 		return p.wait(t, now)
 	}
 	return choice{to: home, reason: ReasonSticky}
@@ -61,14 +65,14 @@ func (p *Placer) placePlain(t *turn, now time.Time) choice {
 
 // placeHomeless finds a home.
 func (p *Placer) placeHomeless(t *turn, now time.Time) choice {
-	if t.session.home != nil && !t.Fresh {
+	if t.session.Home() != nil && !t.Fresh {
 		if r := p.leastLoaded(p.open(t, now), now); r != nil {
 			return choice{to: r, reason: ReasonFailover}
 		}
 		return p.wait(t, now)
 	}
 	if r := p.byID[t.Inherit]; r != nil && !t.Fresh && p.eligible(r, t, now) &&
-		r.held < SpillLimit(p.cfg.SpillLimit, r.MaxNumSeqs) {
+		r.Held() < SpillLimit(p.cfg.SpillLimit, r.MaxNumSeqs) {
 		return choice{to: r, reason: ReasonInherit}
 	}
 	open := p.open(t, now)
@@ -90,15 +94,14 @@ const rootSlackFullness = 0.05
 
 // rootNear is the least loaded replica that has the turn's root cached, if it
 // is loaded about like the least loaded of all.
-func (p *Placer) rootNear(t *turn, open []*replica, least *replica, now time.Time) *replica {
+func (p *Placer) rootNear(t *turn, open []*ledger.Replica, least *ledger.Replica, now time.Time) *ledger.Replica {
 	if t.root == nil {
 		return nil
 	}
-	var best *replica
+	var best *ledger.Replica
 	var bestLoad load
 	for _, r := range open {
-		h := t.root.holdings[r]
-		if h == nil || h.tokens == 0 {
+		if t.root.CachedOn(r) == 0 {
 			continue
 		}
 		if l := p.loadOf(r, now); best == nil || l.less(bestLoad) {

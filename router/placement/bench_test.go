@@ -42,7 +42,7 @@ func busyPlacer(policy string, capacity int) (*Placer, func() Event, func(time.D
 		}
 	}
 	event := func() Event {
-		if len(held) > 1000 || (len(held) > 0 && p.queue.len() > 200) {
+		if len(held) > 1000 || (len(held) > 0 && p.queue.Len() > 200) {
 			i := rng.IntN(len(held))
 			id := held[i]
 			held[i] = held[len(held)-1]
@@ -113,8 +113,8 @@ func BenchmarkStep(b *testing.B) {
 				}
 				b.ReportMetric(p99(steps), "p99-step-ns")
 				b.ReportMetric(p99(decisions), "p99-decision-ns")
-				b.ReportMetric(float64(p.sessions.len()), "sessions")
-				b.ReportMetric(float64(p.queue.len()), "queued")
+				b.ReportMetric(float64(p.sessions.Len()), "sessions")
+				b.ReportMetric(float64(p.queue.Len()), "queued")
 			})
 		}
 	}
@@ -146,8 +146,8 @@ func TestMemoryPerSession(t *testing.T) {
 	}
 	runtime.GC()
 	runtime.ReadMemStats(&after)
-	if p.sessions.len() != n {
-		t.Fatalf("%d conversations known, want %d", p.sessions.len(), n)
+	if p.sessions.Len() != n {
+		t.Fatalf("%d conversations known, want %d", p.sessions.Len(), n)
 	}
 	if each := (after.HeapAlloc - before.HeapAlloc) / n; each > 1024 {
 		t.Errorf("%d bytes a conversation, at most 1024 allowed", each)

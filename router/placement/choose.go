@@ -1,6 +1,10 @@
 package placement
 
-import "time"
+import (
+	"time"
+
+	"github.com/lm-warden/warden/router/placement/ledger"
+)
 
 // load is what counts when a replica is chosen, in that order: requests in
 // flight, how full the cache is, active conversations.
@@ -21,19 +25,19 @@ func (a load) less(b load) bool {
 	return a.active < b.active
 }
 
-func (p *Placer) loadOf(r *replica, now time.Time) load {
-	return load{r.held, r.fullness(now, p.cfg.StatsMaxAge), r.active}
+func (p *Placer) loadOf(r *ledger.Replica, now time.Time) load {
+	return load{r.Held(), r.Fullness(now, p.cfg.StatsMaxAge), r.Active()}
 }
 
 // eligible reports whether r may be given t at all.
-func (p *Placer) eligible(r *replica, t *turn, now time.Time) bool {
-	return r.Accepting && r.closed != p.pumps && !r.full() && !t.triedOn(r, now)
+func (p *Placer) eligible(r *ledger.Replica, t *turn, now time.Time) bool {
+	return r.Accepting && r.Claimed != p.pumps && !r.Full() && !t.triedOn(r, now)
 }
 
 // open is the set of eligible replicas for a turn that has no home there. A
 // suspect replica is left out unless fewer than half of the accepting ones
 // would stay: when most look wrong, it is the looking that is wrong.
-func (p *Placer) open(t *turn, now time.Time) []*replica {
+func (p *Placer) open(t *turn, now time.Time) []*ledger.Replica {
 	accepting, sound := 0, 0
 	for _, r := range p.replicas {
 		if r.Accepting {
@@ -55,7 +59,7 @@ func (p *Placer) open(t *turn, now time.Time) []*replica {
 
 // leastLoaded picks the least loaded of a set, nil when it is empty. Equal
 // loads take turns, so that a burst on idle replicas spreads.
-func (p *Placer) leastLoaded(set []*replica, now time.Time) *replica {
+func (p *Placer) leastLoaded(set []*ledger.Replica, now time.Time) *ledger.Replica {
 	if len(set) == 0 {
 		return nil
 	}
@@ -79,7 +83,7 @@ func (p *Placer) whyNone(t *turn, now time.Time) (why Why, everyone bool) {
 	for _, r := range p.replicas {
 		if r.Accepting {
 			accepting = true
-			if !r.full() {
+			if !r.Full() {
 				free = true
 			}
 		}

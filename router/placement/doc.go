@@ -8,26 +8,35 @@
 // critical section: a turn is counted on its replica before the next decision
 // looks at the counts, so a burst spreads instead of herding.
 //
-// Reader's path, in the order a turn takes it:
+// Reader's path. One turn from its arrival to its end:
 //
-//	turn.go      what a turn is, why it went where it went, how it ended
-//	event.go     what the Placer is told
-//	action.go    what it answers
-//	placer.go    Step: the book of turns in flight, exactly-once accounting
-//	place.go     arrival, retry, dispatch, the pump that empties the queue
-//	replica.go   the ledger of one engine process: what we have placed on it
-//	session.go   one conversation; table.go the bounded table of them
-//	cache.go     what each engine's prefix cache holds, as far as we can know
-//	root.go      the prefix that conversations of one agent share
-//	measure.go   what is learned from outcomes: token ratio, growth, rates
-//	queue.go     turns that wait, in order
-//	choose.go    the one comparison of loads; seat.go early homes, looked at again
-//	balance.go affinity.go admission.go   the three policies
-//	residents.go residency.go rotation.go hosttier.go   parts of admission
+//	turn.go event.go action.go   what a turn is, what the Placer is told, what it answers
+//	placer.go    Step: the book of turns, one event after the other
+//	place.go     arrival, retry, the pump that empties the queue, dispatch
+//	finish.go    first byte and end: everything is counted back, once
+//	learn.go     what an outcome teaches: tokens, growth, shared prefixes, rates
+//
+// Where it goes, by one of three policies, each with its formula on top:
+//
+//	choose.go    the one comparison of loads; who is eligible
+//	balance.go   the least loaded each time
+//	affinity.go  home, spill, failover; seat.go early homes, looked at again
+//	admission.go home, while the working set fits; admission_hooks.go when it is
+//	             told, residency.go who is likely gone, rotation.go who makes way,
+//	             hosttier.go what a copy in host memory changes
+//
+// Around it: replicas.go new sets of replicas, saved.go what is kept over a
+// restart, config.go, and view.go, a copy of everything for people to look at.
+//
+// What the decisions are made from lies below, each part a package that can be
+// read alone:
+//
+//	ledger/      who lives where: replicas, conversations, shared prefixes, residents
+//	shadow/      what a cache holds that nobody can look into
+//	queue/       the turns that wait, fair between users
+//	estimate/    moving averages, pace, prefill rate
 //	survival/    how likely a conversation that is away comes back in time
-//	fair.go      the order of waiting turns of several users
-//	view.go      a copy of everything for people to look at
-//	saved.go     what is kept of conversations over a restart
+//	list/        the linked list of ledger and shadow
 //
 // # What is exact and what is believed
 //

@@ -1,6 +1,6 @@
 package placement
 
-import "time"
+import "github.com/lm-warden/warden/router/placement/ledger"
 
 // Event is something that happened. The set is closed: Arrive, Retry, Cancel,
 // FirstByte, Finish, Replicas, Stats, Configure, Restore, Tick.
@@ -34,21 +34,9 @@ type Finish struct {
 // ended; should it return, then with another generation.
 type Replicas struct{ Replicas []Replica }
 
-// Replica is what placement needs to know about one replica.
-type Replica struct {
-	ID ReplicaID
-	// Generation counts process starts. A change means an empty prefix
-	// cache: conversations lose this home.
-	Generation uint64
-	// Accepting: may be given turns. Suspect: something looks wrong; it
-	// keeps its conversations and gets no new ones.
-	Accepting, Suspect bool
-	// MaxNumSeqs is the engine's limit of sequences in one batch, 0 when
-	// not known. KVCapacityTokens is the size of its KV cache in tokens, 0
-	// when not known. HostKVTokens is the size of its second tier in host
-	// memory, 0 when it has none.
-	MaxNumSeqs, KVCapacityTokens, HostKVTokens int
-}
+// Replica is what placement needs to know about one replica: its process, by
+// generation, whether it takes turns, and the sizes of its engine.
+type Replica = ledger.Spec
 
 // Stats brings numbers scraped from an engine. They are ignored once older
 // than Config.StatsMaxAge.
@@ -58,16 +46,7 @@ type Stats struct {
 }
 
 // EngineView is what an engine says about itself.
-type EngineView struct {
-	At               time.Time
-	Running, Waiting int
-	// KVUsed is the share of KV blocks that running requests hold, 0 to 1.
-	// Blocks that are only cached count as free.
-	KVUsed           float64
-	KVCapacityTokens int
-	// Preemptions is the engine's own counter since its start.
-	Preemptions uint64
-}
+type EngineView = ledger.EngineView
 
 // Configure changes the configuration; conversations stay known.
 type Configure struct{ Config Config }

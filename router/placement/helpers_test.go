@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/lm-warden/warden/router/placement/ledger"
 )
 
 // rig drives a Placer as the router does and checks, after every step, what
@@ -101,15 +103,15 @@ func (r *rig) check() {
 		}
 	}
 	for _, rep := range r.p.replicas {
-		if rep.held != want[rep.ID] {
-			r.t.Fatalf("%s holds %d, counted %d", rep.ID, rep.held, want[rep.ID])
-		}
-		if rep.held < 0 || rep.homed < 0 || rep.active < 0 || rep.activeTokens < 0 || rep.spilled < 0 || rep.loose < 0 {
-			r.t.Fatalf("negative count on %s: %+v", rep.ID, r.p.viewReplica(rep))
+		if rep.Held() != want[rep.ID] {
+			r.t.Fatalf("%s holds %d, counted %d", rep.ID, rep.Held(), want[rep.ID])
 		}
 	}
-	if len(r.p.queue.turns) != len(r.waiting) {
-		r.t.Fatalf("queue has %d turns, told of %d", len(r.p.queue.turns), len(r.waiting))
+	if err := ledger.Audit(r.p.sessions, r.p.replicas); err != nil {
+		r.t.Fatal(err)
+	}
+	if r.p.queue.Len() != len(r.waiting) {
+		r.t.Fatalf("queue has %d turns, told of %d", r.p.queue.Len(), len(r.waiting))
 	}
 	if len(r.p.turns) != len(r.held)+len(r.waiting) {
 		r.t.Fatalf("%d turns known, %d held and %d waiting", len(r.p.turns), len(r.held), len(r.waiting))

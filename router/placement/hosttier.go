@@ -1,6 +1,10 @@
 package placement
 
-import "time"
+import (
+	"time"
+
+	"github.com/lm-warden/warden/router/placement/ledger"
+)
 
 // An engine may copy prompts to host memory and load them back instead of
 // computing them (vLLM's --kv-offloading-size). Then a conversation that was
@@ -30,48 +34,18 @@ func (p *Placer) reserve() (admit, shed float64) {
 	return growthReserve, shedReserve
 }
 
-// hostedOn is how many tokens of s the host tier of r holds, the shared prefix
-// not counted.
-func (s *session) hostedOn(r *replica) int {
-	if s == nil || s.hosted == nil || s.hosted.replica != r {
-		return 0
-	}
-	return s.hosted.tokens
-}
-
-// store notes that the engine has copied the prompt of t to its host tier.
-func (p *Placer) store(t *turn) {
-	r, s := t.replica, t.session
-	if s == nil || r.gone || r.HostKVTokens == 0 {
-		return
-	}
-	if s.hosted != nil && s.hosted.replica != r {
-		s.hosted.drop()
-	}
-	if s.hosted == nil {
-		s.hosted = &holding{session: s, replica: r, host: true}
-		r.host.pushFront(s.hosted)
-	}
-	shared := 0
-	if t.root != nil {
-		shared = t.root.tokens
-	}
-	r.host.pin(s.hosted, 0)
-	r.host.unpin(s.hosted, max(t.prompt-shared, 0))
-}
-
 // lane is the only replica worth waiting for, nil when any will do: home, when
 // its host tier holds more than half of the conversation. Who has waited too
 // long goes anywhere.
-func (a *admission) lane(p *Placer, t *turn, now time.Time) *replica {
-	home := t.session.homeNow()
+func (a *admission) lane(p *Placer, t *turn, now time.Time) *ledger.Replica {
+	home := t.session.HomeNow()
 	if home == nil || t.Fresh || !home.Accepting || t.triedOn(home, now) {
 		return nil
 	}
-	if !t.queued.IsZero() && now.Sub(t.queued) >= p.cfg.Admission.ForceAfter {
+	if !t.place.Since.IsZero() && now.Sub(t.place.Since) >= p.cfg.Admission.ForceAfter {
 		return nil
 	}
-	if 2*t.session.hostedOn(home) <= t.session.foot() {
+	if 2*t.session.HostedOn(home) <= t.session.Foot() {
 		return nil
 	}
 	return home
@@ -97,10 +71,10 @@ func (a *admission) rotateHosted(p *Placer) time.Duration {
 	if fixed := p.cfg.Admission.RotateHosted; fixed > 0 {
 		return fixed
 	}
-	if p.pace.perSecond == 0 {
+	if p.pace.PerSecond() == 0 {
 		return p.cfg.Admission.RotateAfter
 	}
-	mean := float64(p.queue.len()) / p.pace.perSecond
+	mean := float64(p.queue.Len()) / p.pace.PerSecond()
 	wait := time.Duration(hostedPatience * mean * float64(time.Second))
 	return min(max(wait, hostedLeast), p.cfg.Admission.RotateAfter)
 }

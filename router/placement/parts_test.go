@@ -5,58 +5,13 @@ import (
 	"time"
 )
 
-func TestRootLengthIsAMajorityVote(t *testing.T) {
-	r := &root{}
-	for _, cached := range []int{3488, 3488, 3472, 9000, 3488} {
-		r.learn(cached)
-	}
-	if r.tokens != 3488 {
-		t.Errorf("length %d after one odd report", r.tokens)
-	}
-	for range 20 {
-		r.learn(5008)
-	}
-	if r.tokens != 5008 {
-		t.Errorf("length %d, the system prompt has 5,008 tokens by now", r.tokens)
-	}
-}
-
 func TestForksDoNotTeachTheRoot(t *testing.T) {
 	r := newRig(t, Config{}, fleet(2)...)
 	r.turn(Turn{Key: key(1), Root: 9, PromptTokens: 8000})
 	d := r.place(Turn{Key: key(2), Root: 9, PromptTokens: 8200, Inherit: "r0"})
 	r.finish(d.TurnID, Outcome{PromptTokens: 8200, CachedTokens: 8000, OutputTokens: 10})
-	if got := r.p.sessions.roots[9].tokens; got != 0 {
+	if got := r.p.sessions.Root(9).Tokens(); got != 0 {
 		t.Errorf("a fork taught a shared prefix of %d tokens", got)
-	}
-}
-
-func TestCacheDropsTheEndOfTheOldest(t *testing.T) {
-	rep := &replica{cache: prefixCache{capacity: 1000}}
-	var s [3]*session
-	for i := range s {
-		s[i] = &session{}
-		h := s[i].newHolding(rep)
-		rep.cache.pin(h, 400)
-		rep.cache.unpin(h, 400)
-	}
-	got := [3]int{}
-	for i := range s {
-		if h := s[i].holding(rep); h != nil {
-			got[i] = h.tokens
-		}
-	}
-	if got != [3]int{200, 400, 400} {
-		t.Errorf("holdings %v, want the oldest cut to 200", got)
-	}
-	rep.cache.pin(s[0].holding(rep), 400) // a running request is never dropped
-	if h := s[1].holding(rep); h.tokens != 200 {
-		t.Errorf("second oldest has %d, want 200", h.tokens)
-	}
-	seen := 0
-	rep.cache.dropped(500, 8, func(_ *holding, n int) { seen += n })
-	if seen != 500 || rep.cache.used != 1000 {
-		t.Errorf("adding 500 would drop %d of %d", seen, rep.cache.used)
 	}
 }
 

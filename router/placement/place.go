@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"github.com/lm-warden/warden/router/placement/ledger"
+	"github.com/lm-warden/warden/router/placement/queue"
 )
 
 // arrive takes a new turn: it goes at once or waits.
@@ -25,22 +28,22 @@ func (p *Placer) arrive(in Turn, now time.Time) {
 // recognise finds or makes the turn's conversation.
 func (p *Placer) recognise(t *turn, now time.Time) {
 	if t.Key.IsZero() || t.Class == ClassAuxiliary {
-		t.root = p.sessions.roots[t.Root]
+		t.root = p.sessions.Root(t.Root)
 		t.prompt = p.promptOf(&t.Turn, nil)
 		return
 	}
-	s := p.sessions.get(t.Key)
+	s := p.sessions.Get(t.Key)
 	if s == nil {
-		p.counters.SessionsEvicted += uint64(p.sessions.evict(p.cfg.MaxSessions))
-		s = p.sessions.add(t.Key, now)
+		p.counters.SessionsEvicted += uint64(p.sessions.Evict(p.cfg.MaxSessions))
+		s = p.sessions.Add(t.Key, now)
 	} else {
-		p.sessions.touch(s, now)
+		p.sessions.Touch(s, now)
 	}
 	if !t.Parent.IsZero() {
-		s.parent = t.Parent
+		s.Parent = t.Parent
 	}
-	p.sessions.use(s, t.Root)
-	t.session, t.root = s, s.root
+	p.sessions.Use(s, t.Root)
+	t.session, t.root = s, s.Root()
 	t.prompt = p.promptOf(&t.Turn, s)
 }
 
@@ -50,7 +53,7 @@ func (p *Placer) enter(t *turn, now time.Time) {
 		p.placePinned(t, now)
 		return
 	}
-	full := p.queue.len() >= p.cfg.MaxQueue
+	full := p.queue.Len() >= p.cfg.MaxQueue
 	if full || p.admission.passes(t) {
 		if c := p.try(t, now); c.to != nil {
 			p.dispatch(t, c, now)
@@ -61,8 +64,8 @@ func (p *Placer) enter(t *turn, now time.Time) {
 		p.reject(t, WhyQueueFull)
 		return
 	}
-	t.queued, t.rank, t.why = now, p.rankOf(t), cmp.Or(p.queue.blocked, WhyRetrying)
-	p.queue.push(t)
+	t.why = cmp.Or(p.blocked, WhyRetrying)
+	p.putInQueue(t, now)
 	p.entering = t
 }
 
@@ -72,17 +75,33 @@ func (p *Placer) tellWaiting() {
 	if t == nil {
 		return
 	}
-	if at := 1 + slices.Index(p.order(), t); at > 0 {
+	if at := 1 + slices.Index(p.queue.InOrder(), &t.place); at > 0 {
 		p.counters.Queued++
 		p.act(Queue{TurnID: t.ID, Position: at, Why: t.why})
+	}
+}
+
+// putInQueue lets t wait from now on.
+func (p *Placer) putInQueue(t *turn, now time.Time) {
+	t.place = queue.Place[*turn]{Turn: t, Rank: p.rankOf(t), Since: now, Key: t.APIKey, Work: t.prompt}
+	p.queue.Push(&t.place)
+	if t.session != nil {
+		t.session.Wait(1)
+	}
+}
+
+// takeFromQueue ends the wait of t, if it waits.
+func (p *Placer) takeFromQueue(t *turn) {
+	if p.queue.Remove(&t.place) && t.session != nil {
+		t.session.Wait(-1)
 	}
 }
 
 // try asks the policy about a turn before it joins the queue. Only one that may
 // pass overtakes those that wait for room.
 func (p *Placer) try(t *turn, now time.Time) choice {
-	if p.queue.blocked != "" && !p.admission.passes(t) {
-		return choice{why: p.queue.blocked, everyone: true}
+	if p.blocked != "" && !p.admission.passes(t) {
+		return choice{why: p.blocked, everyone: true}
 	}
 	return p.place(p, t, now)
 }
@@ -113,50 +132,49 @@ const maxApart = 64
 // that waits for a single replica only claims that one.
 func (p *Placer) pump(now time.Time) {
 	p.pumps++
-	q := &p.queue
-	q.blocked, q.apart = "", false
-	if q.len() == 0 {
+	p.blocked, p.apart = "", false
+	if p.queue.Len() == 0 {
 		return
 	}
-	order, apart := p.order(), 0
-	for i := 0; i < len(order) && q.blocked == "" && apart < maxApart; {
-		t := order[i]
+	order, apart := p.queue.InOrder(), 0
+	for i := 0; i < len(order) && p.blocked == "" && apart < maxApart; {
+		t := order[i].Turn
 		c := p.place(p, t, now)
 		switch {
 		case c.to != nil:
-			q.remove(t)
+			p.takeFromQueue(t)
 			p.dispatch(t, c, now)
 			p.bringAlong(t.session, now)
-			order, i, apart = p.order(), 0, 0
+			order, i, apart = p.queue.InOrder(), 0, 0
 		case c.everyone:
-			q.blocked = c.why
+			p.blocked = c.why
 			tellWhy(order[i:], c.why)
 		case c.lane != nil:
-			t.why, c.lane.closed = c.why, p.pumps
+			t.why, c.lane.Claimed = c.why, p.pumps
 			i++
 		default:
 			t.why = c.why
 			i, apart = i+1, apart+1
 		}
 	}
-	q.apart = apart > 0
+	p.apart = apart > 0
 }
 
 // tellWhy notes the reason of those that wait behind a blocked one.
-func tellWhy(behind []*turn, why Why) {
-	if behind[0].why == why && behind[len(behind)-1].why == why {
+func tellWhy(behind []*queue.Place[*turn], why Why) {
+	if behind[0].Turn.why == why && behind[len(behind)-1].Turn.why == why {
 		return // nothing new: reasons change from the front, turns join at the back
 	}
-	for _, t := range behind {
-		t.why = why
+	for _, at := range behind {
+		at.Turn.why = why
 	}
 }
 
 // bringAlong places other waiting turns of a conversation that has just been
 // given room: they need none of their own.
-func (p *Placer) bringAlong(s *session, now time.Time) {
-	for i := 0; s != nil && s.waiting > 0 && i < len(p.queue.turns); {
-		t := p.queue.turns[i]
+func (p *Placer) bringAlong(s *ledger.Session, now time.Time) {
+	for i := 0; s != nil && s.Waiting() > 0 && i < p.queue.Len(); {
+		t := p.queue.Ranked()[i].Turn
 		if t.session != s || !p.admission.passes(t) {
 			i++
 			continue
@@ -165,7 +183,7 @@ func (p *Placer) bringAlong(s *session, now time.Time) {
 		if c.to == nil {
 			return
 		}
-		p.queue.remove(t)
+		p.takeFromQueue(t)
 		p.dispatch(t, c, now)
 	}
 }
@@ -175,18 +193,16 @@ func (p *Placer) dispatch(t *turn, c choice, now time.Time) {
 	r, s := c.to, t.session
 	t.cached = p.cachedOn(t, r)
 	t.replica, t.reason, t.dispatched, t.firstByte = r, c.reason, now, time.Time{}
-	t.alone = r.held == 0
+	t.alone = r.Held() == 0
 	waited := time.Duration(0)
-	if !t.queued.IsZero() {
-		waited = now.Sub(t.queued)
-		t.queued = time.Time{}
+	if since := t.place.Since; !since.IsZero() {
+		waited = now.Sub(since)
+		t.place.Since = time.Time{}
 	}
 
-	r.held++
-	r.placed++
-	r.prefill += t.prompt - t.cached
+	r.Begin(t.prompt - t.cached)
 	p.counters.Placements[c.reason]++
-	p.fair.serve(t.APIKey, t.prompt-t.cached, p.queue.keys)
+	p.queue.Serve(t.APIKey, t.prompt-t.cached)
 
 	rehomed := false
 	if s != nil {
@@ -198,8 +214,8 @@ func (p *Placer) dispatch(t *turn, c choice, now time.Time) {
 		TurnID: t.ID, Replica: r.ID, Generation: r.Generation, Reason: c.reason,
 		Rehomed: rehomed, Waited: waited, ExpectedCached: t.cached, ExpectedUncached: max(t.prompt-t.cached, 0),
 	}
-	if s != nil && s.home != nil {
-		d.Home = s.home.ID
+	if s != nil && s.Home() != nil {
+		d.Home = s.Home().ID
 	}
 	p.act(d)
 }
@@ -208,49 +224,34 @@ func (p *Placer) dispatch(t *turn, c choice, now time.Time) {
 // whether it had another one.
 func (p *Placer) settle(t *turn, now time.Time) (rehomed bool) {
 	s, r := t.session, t.replica
-	s.turns++
-	s.inflight++
-	s.noteBusy()
-	p.sessions.touch(s, now)
-	s.leaveLedger()
-	if s.tokens = max(s.tokens, t.prompt); t.Fresh {
-		s.tokens = t.prompt
+	s.Begin()
+	p.sessions.Touch(s, now)
+	if t.Fresh {
+		s.SetTokens(t.prompt)
+	} else {
+		s.SetTokens(max(s.Tokens(), t.prompt))
 	}
-	s.joinLedger()
 	switch {
-	case s.home == r:
+	case s.Home() == r:
 		p.confirmSeat(s, now)
-	case t.reason == ReasonSpill, t.reason == ReasonPinned && s.home != nil:
-		s.spills++
+	case t.reason == ReasonSpill, t.reason == ReasonPinned && s.Home() != nil:
+		s.Spills++
 	default:
-		rehomed = s.home != nil && t.reason != ReasonBalance
-		s.setHome(r)
+		rehomed = s.Home() != nil && t.reason != ReasonBalance
+		s.SetHome(r)
 		p.takeSeat(s, t.reason, now)
 	}
-	s.setServed(r)
+	s.SetServed(r)
 	return rehomed
 }
 
 // pin tells the cache belief that the turn runs.
 func (p *Placer) pin(t *turn) {
-	r := t.replica
-	if rt := t.root; rt != nil {
-		rt.users++
-		h := rt.holdings[r]
-		if h == nil {
-			h = &holding{root: rt, replica: r}
-			rt.holdings[r] = h
-		}
-		r.cache.pin(h, rt.tokens)
-		t.pinnedRoot = h
+	if t.root != nil {
+		t.root, t.pinnedRoot = p.sessions.PinRoot(t.root, t.replica)
 	}
-	if s := t.session; s != nil {
-		h := s.holding(r)
-		if h == nil {
-			h = s.newHolding(r)
-		}
-		r.cache.pin(h, s.foot())
-		t.pinned = h
+	if t.session != nil {
+		t.pinned = t.session.Pin(t.replica)
 	}
 }
 
@@ -279,7 +280,7 @@ func (p *Placer) cancel(id uint64, now time.Time) {
 	}
 	p.counters.Cancelled++
 	if t.replica == nil {
-		p.queue.remove(t)
+		p.takeFromQueue(t)
 	} else {
 		p.release(t, Outcome{CachedTokens: -1, Aborted: true}, now)
 	}
@@ -287,7 +288,7 @@ func (p *Placer) cancel(id uint64, now time.Time) {
 }
 
 func (p *Placer) reject(t *turn, why Why) {
-	p.queue.remove(t)
+	p.takeFromQueue(t)
 	delete(p.turns, t.ID)
 	p.counters.Rejected++
 	p.act(Reject{TurnID: t.ID, Why: why, RetryAfter: p.retryAfter(why)})
@@ -295,9 +296,8 @@ func (p *Placer) reject(t *turn, why Why) {
 
 // refuseOverdue rejects turns that have waited as long as they may.
 func (p *Placer) refuseOverdue(now time.Time) {
-	for p.queue.len() > 0 && now.Sub(p.queue.oldest) >= p.cfg.MaxWait {
-		i := slices.IndexFunc(p.queue.turns, func(t *turn) bool { return t.queued.Equal(p.queue.oldest) })
-		p.reject(p.queue.turns[i], WhyTimeout)
+	for p.queue.Len() > 0 && now.Sub(p.queue.Oldest()) >= p.cfg.MaxWait {
+		p.reject(p.queue.Longest().Turn, WhyTimeout)
 	}
 }
 
@@ -311,12 +311,12 @@ func (p *Placer) retryAfter(why Why) time.Duration {
 	slots := 0
 	for _, r := range p.replicas {
 		if r.Accepting {
-			slots += r.maxSeqs()
+			slots += r.MaxSeqs()
 		}
 	}
 	if slots == 0 {
 		return most / 4 * time.Second // start-up takes minutes; ask four times each
 	}
-	wait := p.turnTime * (1 + float64(p.queue.len())/float64(slots))
+	wait := p.turnTime * (1 + float64(p.queue.Len())/float64(slots))
 	return time.Duration(min(max(int(wait+0.5), least), most)) * time.Second
 }

@@ -1,6 +1,13 @@
 package placement
 
-import "time"
+import (
+	"time"
+
+	"github.com/lm-warden/warden/router/placement/estimate"
+	"github.com/lm-warden/warden/router/placement/ledger"
+	"github.com/lm-warden/warden/router/placement/queue"
+	"github.com/lm-warden/warden/router/placement/shadow"
+)
 
 // Placer places the turns of one model. It must be used by one caller at a
 // time. Make one with New.
@@ -9,63 +16,65 @@ type Placer struct {
 	place     policy
 	admission *admission // nil unless that policy is on
 
-	replicas []*replica // sorted by ID
-	byID     map[ReplicaID]*replica
+	replicas []*ledger.Replica // sorted by ID
+	byID     map[ReplicaID]*ledger.Replica
 	turns    map[uint64]*turn
-	sessions *table
+	sessions *ledger.Table
 	hostTier bool // replicas have a host tier
-	queue    queue
-	saved    []Saved // of an earlier Placer: their home is not known to run yet
-	fair     fairness
+	queue    queue.Queue[*turn]
+	// blocked is why the first of those that wait for room does, "" when none
+	// does: nobody may take that room. apart: some wait for reasons of their own.
+	blocked Why
+	apart   bool
+	saved   []Saved // of an earlier Placer: their home is not known to run yet
 
 	arrivals uint64 // replicas that have begun to accept turns
 	rotation uint64 // where the next tie-break starts
 	counters Counters
 
 	// learned over all replicas
-	ratio, growth, output float64
-	rate                  rateEstimate
-	pace                  pace    // of finished turns
-	turnTime              float64 // seconds from dispatch to finish
+	ratio, growth float64
+	rate          estimate.Rate
+	pace          estimate.Pace // of finished turns
+	turnTime      float64       // seconds from dispatch to finish
 
-	pumps    uint64    // runs of pump, see replica.closed
+	pumps    uint64    // runs of pump, see ledger.Replica.Claimed
 	now      time.Time // of the step in progress
 	wake     time.Time // the latest WakeAt
 	actions  []Action  // of the step in progress
 	entering *turn     // of the step in progress: tell if it has to wait
-	scratch  []*replica
+	scratch  []*ledger.Replica
 }
 
 // turn is one Turn from its arrival to its end.
 type turn struct {
 	Turn
-	session *session // nil for turns that make no conversation
-	root    *root
+	session *ledger.Session // nil for turns that make no conversation
+	root    *ledger.Root
 	prompt  int // best estimate of prompt tokens
 
 	// while waiting
-	queued time.Time // zero when it does not wait
-	rank   time.Time // order in the queue
-	why    Why
+	place queue.Place[*turn]
+	why   Why
 
 	// while dispatched
-	replica    *replica // nil while waiting
+	replica    *ledger.Replica // nil while waiting
 	reason     Reason
 	dispatched time.Time
 	firstByte  time.Time
 	cached     int  // expected on that replica
 	history    int  // admission: tokens that its resident conversation had there
 	alone      bool // nothing else was held there
+	loose      bool // admission: takes room outside the resident set
 
-	pinned, pinnedRoot *holding // tokens in use on that replica
-	loose              bool     // admission: takes room outside the resident set
+	pinned, pinnedRoot *shadow.Holding // tokens in use on that replica
 
 	attempts []attempt
 }
 
 // attempt is a place where a turn has failed.
 type attempt struct {
-	replica *replica
+	replica *ledger.Replica
 	at      time.Time
 }
 
@@ -76,7 +85,7 @@ const retryPause = time.Second
 
 // triedOn reports that t failed on r a moment ago. A new generation is another
 // ledger, so it is not affected.
-func (t *turn) triedOn(r *replica, now time.Time) bool {
+func (t *turn) triedOn(r *ledger.Replica, now time.Time) bool {
 	for _, a := range t.attempts {
 		if a.replica == r && now.Sub(a.at) < retryPause {
 			return true
@@ -106,9 +115,9 @@ type Counters struct {
 // New returns a Placer without replicas.
 func New(cfg Config) *Placer {
 	p := &Placer{
-		byID:     map[ReplicaID]*replica{},
+		byID:     map[ReplicaID]*ledger.Replica{},
 		turns:    map[uint64]*turn{},
-		sessions: newTable(),
+		sessions: ledger.NewTable(),
 		rotation: cfg.Seed,
 		counters: Counters{Placements: map[Reason]uint64{}},
 	}
@@ -123,7 +132,7 @@ func (p *Placer) Step(ev Event, now time.Time) []Action {
 		now = p.now
 	}
 	p.now, p.actions, p.entering = now, nil, nil
-	p.counters.SessionsExpired += uint64(p.sessions.expire(now, p.cfg.ActiveWindow, p.cfg.SessionTTL))
+	p.counters.SessionsExpired += uint64(p.sessions.Expire(now, p.cfg.ActiveWindow, p.cfg.SessionTTL))
 
 	switch e := ev.(type) {
 	case Arrive:
@@ -160,12 +169,12 @@ type policy func(p *Placer, t *turn, now time.Time) choice
 
 // choice is a policy's answer.
 type choice struct {
-	to     *replica // nil: the turn waits
+	to     *ledger.Replica // nil: the turn waits
 	reason Reason
 	// why the turn waits; everyone: no turn behind it could go either.
 	why      Why
 	everyone bool
-	lane     *replica // or: no turn behind it may have this replica
+	lane     *ledger.Replica // or: no turn behind it may have this replica
 }
 
 func (p *Placer) configure(cfg Config) {
@@ -187,30 +196,19 @@ func (p *Placer) configure(cfg Config) {
 		p.admission.enter(p)
 		p.place = admit
 	}
-	for _, t := range p.queue.turns {
-		t.rank = p.rankOf(t)
+	for _, at := range p.queue.Ranked() {
+		at.Rank = p.rankOf(at.Turn)
 	}
-	p.queue.sort()
-}
-
-func (p *Placer) setStats(e Stats) {
-	r := p.byID[e.Replica]
-	if r == nil {
-		p.counters.Ignored++
-		return
-	}
-	r.stats = e.Engine
-	r.cache.capacity = r.capacity()
-	r.cache.shrink()
+	p.queue.Sort()
 }
 
 // arm asks for the next Tick if it is not asked for already.
 func (p *Placer) arm(now time.Time) {
 	at := p.admission.wake(p, now)
-	if p.queue.len() > 0 {
-		at = earlier(at, p.queue.oldest.Add(p.cfg.MaxWait))
+	if p.queue.Len() > 0 {
+		at = earlier(at, p.queue.Oldest().Add(p.cfg.MaxWait))
 	}
-	if p.queue.apart {
+	if p.apart {
 		at = earlier(at, now.Add(retryPause))
 	}
 	if at.IsZero() || (p.wake.After(now) && !at.Before(p.wake)) {

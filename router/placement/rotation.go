@@ -1,6 +1,10 @@
 package placement
 
-import "time"
+import (
+	"time"
+
+	"github.com/lm-warden/warden/router/placement/ledger"
+)
 
 // AdmissionConfig tunes the admission policy. Zero fields take their defaults.
 type AdmissionConfig struct {
@@ -30,41 +34,39 @@ func (c AdmissionConfig) withDefaults() AdmissionConfig {
 }
 
 // again is how long r needs to bring s back from the end of its shared prefix.
-func (r *replica) again(s *session) time.Duration {
-	hosted := min(s.hostedOn(r), s.foot())
-	work := float64(s.foot()-hosted) + hostCost*float64(hosted)
-	return time.Duration(work / r.rate.tokensPerSecond() * float64(time.Second))
+func again(r *ledger.Replica, s *ledger.Session) time.Duration {
+	hosted := min(s.HostedOn(r), s.Foot())
+	return r.Rate.Took(float64(s.Foot()-hosted) + hostCost*float64(hosted))
 }
 
 // rotate releases s, whose turn has just ended on r, if the first in the queue
 // has waited too long. The pause between two rotations of a replica bounds
 // their cost to RotateShare of its time.
-func (a *admission) rotate(p *Placer, r *replica, s *session, now time.Time) {
+func (a *admission) rotate(p *Placer, r *ledger.Replica, s *ledger.Session, now time.Time) {
 	head := a.head(p, r, now)
 	after := p.cfg.Admission.RotateAfter
-	if 2*s.hostedOn(r) > s.foot() {
+	if 2*s.HostedOn(r) > s.Foot() {
 		after = a.rotateHosted(p)
 	}
-	if head == nil || now.Sub(head.queued) <= after || s.busy() {
+	if head == nil || now.Sub(head.place.Since) <= after || s.Busy() {
 		return
 	}
-	if now.Sub(r.safety.rotatedAt) < pause(p, r.again(s)) {
+	if now.Sub(r.Safety.DisturbedAt()) < pause(p, again(r, s)) {
 		return
 	}
 	// What holds more than half a cache cannot make way often enough to help.
-	if c := r.capacity(); s.foot() > c/2 {
+	if c := r.Capacity(); s.Foot() > c/2 {
 		return
 	}
-	r.safety.rotatedAt = now
+	r.Safety.Disturb(now)
 	p.counters.Rotations++
-	r.res.remove(s)
+	r.Release(s)
 }
 
 // mayDisturb reports that r has had its pause since the last conversation that
 // was taken in or pushed out at the cost of computing again.
-func (a *admission) mayDisturb(p *Placer, r *replica, tokens int, now time.Time) bool {
-	cost := time.Duration(float64(tokens) / r.rate.tokensPerSecond() * float64(time.Second))
-	return now.Sub(r.safety.rotatedAt) >= pause(p, cost)
+func (a *admission) mayDisturb(p *Placer, r *ledger.Replica, tokens int, now time.Time) bool {
+	return now.Sub(r.Safety.DisturbedAt()) >= pause(p, r.Rate.Took(float64(tokens)))
 }
 
 // pause is the least time between two disturbances that cost so much.
@@ -72,57 +74,7 @@ func pause(p *Placer, cost time.Duration) time.Duration {
 	return time.Duration(float64(cost) / p.cfg.Admission.RotateShare)
 }
 
-// safetyControl corrects our belief about a cache by what its engine reports.
-// A resident that finds part of its history gone is a page fault: too much was
-// handed out, because the cache is smaller than we think, shared with something
-// we do not see, or because conversations grew more than was kept free. Then
-// less is handed out (multiplicative decrease), and slowly more again while
-// little is lost and somebody waits (additive increase).
-type safetyControl struct {
-	excess    float64 // share - 1, so that the zero value hands out everything
-	turns     int     // of residents, measured, in this window
-	history   int     // tokens of history in them
-	found     int     // tokens of it that were in the cache
-	windowEnd time.Time
-	rotatedAt time.Time
-}
-
-const (
-	safetyWindow   = 5 * time.Second
-	safetyTurns    = 8    // measured turns that a verdict needs at least
-	safetyTolerate = 0.10 // share of history lost that costs less than a free slot
-	safetyDecrease = 0.9
-	safetyIncrease = 0.03
-	safetyFloor    = 0.3
-	// safetyCeiling hands out the whole cache and no more. Found on the ladder:
-	// up to 1.1 while little is lost, the p95 of 16 sessions falls by 40 %, but
-	// 36,000 tokens a replica then serve 6 % fewer turns and 30-turn sessions 5 %.
-	safetyCeiling = 1.0
-	// surpriseShare of the expected cached tokens not found is a miss.
-	surpriseShare = 0.6
-)
-
-func (c *safetyControl) share() float64 { return 1 + c.excess }
-
-// observe counts one measured turn of a resident.
-func (c *safetyControl) observe(history, found int) {
-	c.turns++
-	c.history += history
-	c.found += found
-}
-
-// close ends a window and adjusts the share.
-func (c *safetyControl) close(waiting bool, now time.Time) {
-	if now.Before(c.windowEnd) || c.turns < safetyTurns {
-		return
-	}
-	share := c.share()
-	switch lost := 1 - float64(c.found)/float64(c.history); {
-	case lost > safetyTolerate:
-		share = max(safetyFloor, safetyDecrease*share)
-	case waiting:
-		share = min(safetyCeiling, share+safetyIncrease)
-	}
-	c.excess = share - 1
-	c.turns, c.history, c.found, c.windowEnd = 0, 0, 0, now.Add(safetyWindow)
-}
+// surpriseShare of the expected cached tokens not found is a surprise miss. It is
+// shown to people and steers nothing: far enough from 1 that whole blocks and an
+// estimate that is a third off do not count.
+const surpriseShare = 0.6

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"github.com/lm-warden/warden/router/placement/ledger"
 )
 
 // Saved is what is kept of a conversation over a restart of the Placer: enough
@@ -24,22 +26,18 @@ type Restore struct{ Sessions []Saved }
 
 func (Restore) isEvent() {}
 
-// Saved copies the conversations that have a living home, in no order.
+// Saved copies the conversations that have a living home, seen latest first.
 func (p *Placer) Saved() []Saved {
-	saved := make([]Saved, 0, p.sessions.len())
-	for _, s := range p.sessions.byKey {
-		home := s.homeNow()
+	saved := make([]Saved, 0, p.sessions.Len())
+	for s := range p.sessions.Latest() {
+		home := s.HomeNow()
 		if home == nil {
 			continue
 		}
-		one := Saved{
-			Key: s.key, Parent: s.parent, Home: home.ID, Generation: home.Generation,
-			Tokens: s.tokens, Turns: s.turns, LastSeen: s.lastSeen,
-		}
-		if s.root != nil {
-			one.Root = s.root.hash
-		}
-		saved = append(saved, one)
+		saved = append(saved, Saved{
+			Key: s.Key(), Parent: s.Parent, Root: s.Root().Hash(), Home: home.ID, Generation: home.Generation,
+			Tokens: s.Tokens(), Turns: s.Turns(), LastSeen: s.LastSeen(),
+		})
 	}
 	return saved
 }
@@ -77,31 +75,21 @@ func (p *Placer) bringBack(now time.Time) {
 }
 
 // reseat makes the conversation known again, unless it has come back by itself.
-func (p *Placer) reseat(saved Saved, r *replica, now time.Time) {
-	if s := p.sessions.get(saved.Key); s != nil && s.home != nil {
+func (p *Placer) reseat(saved Saved, r *ledger.Replica, now time.Time) {
+	if s := p.sessions.Get(saved.Key); s != nil && s.Home() != nil {
 		return
 	}
-	p.counters.SessionsEvicted += uint64(p.sessions.evict(p.cfg.MaxSessions))
-	s := p.sessions.get(saved.Key)
+	p.counters.SessionsEvicted += uint64(p.sessions.Evict(p.cfg.MaxSessions))
+	s := p.sessions.Get(saved.Key)
 	if s == nil {
-		s = p.sessions.add(saved.Key, minTime(saved.LastSeen, now))
+		s = p.sessions.Add(saved.Key, minTime(saved.LastSeen, now))
 	}
-	s.parent, s.turns = saved.Parent, saved.Turns
+	s.Parent = saved.Parent
 	if saved.Root != 0 {
-		p.sessions.use(s, saved.Root)
+		p.sessions.Use(s, saved.Root)
 	}
-	s.leaveLedger()
-	s.tokens, s.lastTokens = saved.Tokens, saved.Tokens
-	s.joinLedger()
-	s.setHome(r)
-	s.setServed(r)
-	s.seated, s.endedAt = p.arrivals, s.lastSeen
-	h := s.holding(r)
-	if h == nil {
-		h = s.newHolding(r)
-	}
-	r.cache.pin(h, s.foot())
-	r.cache.unpin(h, s.foot())
+	s.Seat.Confirmed = p.arrivals
+	s.Recall(saved.Turns, saved.Tokens, r)
 }
 
 func minTime(a, b time.Time) time.Time {

@@ -57,7 +57,7 @@ func TestRestoreWaitsForAdoption(t *testing.T) {
 	pending := fleet(1)
 	pending[0].Generation, pending[0].Accepting = 0, false
 	r := restarted(t, before.p.Saved(), pending, true)
-	if known := r.p.sessions.len(); known != 0 {
+	if known := r.p.sessions.Len(); known != 0 {
 		t.Errorf("%d conversations seated on a process that is not known to run", known)
 	}
 	r.step(Replicas{fleet(1)})
@@ -79,10 +79,10 @@ func TestOldAndForeignConversationsStayAway(t *testing.T) {
 		saved = append(saved, Saved{Key: key(100 + i), Home: "r0", Generation: 1, LastSeen: r.now})
 	}
 	r.step(Restore{saved})
-	if n := r.p.sessions.len(); n > 3 {
+	if n := r.p.sessions.Len(); n > 3 {
 		t.Errorf("%d conversations known, the limit is 3", n)
 	}
-	if r.p.sessions.get(key(1)) != nil {
+	if r.p.sessions.Get(key(1)) != nil {
 		t.Error("a conversation beyond its TTL is back")
 	}
 }

@@ -3,6 +3,8 @@ package placement
 import (
 	"slices"
 	"time"
+
+	"github.com/lm-warden/warden/router/placement/ledger"
 )
 
 // A seat is a home as a choice among the replicas there were. One taken while
@@ -14,34 +16,34 @@ import (
 const settleTime = time.Minute
 
 // takeSeat notes among how many the home was chosen.
-func (p *Placer) takeSeat(s *session, reason Reason, now time.Time) {
-	s.early, s.seated, s.settled = p.missing(), p.arrivals, time.Time{}
+func (p *Placer) takeSeat(s *ledger.Session, reason Reason, now time.Time) {
+	s.Seat = ledger.Seat{Early: p.missing(), Confirmed: p.arrivals}
 	if reason == ReasonFailover {
-		s.settled = now.Add(settleTime)
+		s.Seat.Settled = now.Add(settleTime)
 	}
 }
 
 // confirmSeat notes that the conversation stayed although it could have moved.
-func (p *Placer) confirmSeat(s *session, now time.Time) {
-	if !now.Before(s.settled) {
-		s.early, s.seated = s.early && p.missing(), p.arrivals
+func (p *Placer) confirmSeat(s *ledger.Session, now time.Time) {
+	if !now.Before(s.Seat.Settled) {
+		s.Seat.Early, s.Seat.Confirmed = s.Seat.Early && p.missing(), p.arrivals
 	}
 }
 
 // missing reports that a replica of the set does not accept turns.
 func (p *Placer) missing() bool {
-	return slices.ContainsFunc(p.replicas, func(r *replica) bool { return !r.Accepting })
+	return slices.ContainsFunc(p.replicas, func(r *ledger.Replica) bool { return !r.Accepting })
 }
 
 // betterSeat is where a conversation moves whose home was chosen among too few
 // replicas, now that there are more; nil when it stays.
-func (p *Placer) betterSeat(t *turn, home *replica, now time.Time) *replica {
+func (p *Placer) betterSeat(t *turn, home *ledger.Replica, now time.Time) *ledger.Replica {
 	s := t.session
-	if !s.early || s.seated == p.arrivals || s.inflight > 0 || now.Before(s.settled) {
+	if !s.Seat.Early || s.Seat.Confirmed == p.arrivals || s.InFlight() > 0 || now.Before(s.Seat.Settled) {
 		return nil
 	}
 	r := p.leastLoaded(p.open(t, now), now)
-	if r == nil || r == home || r.held > home.held || r.active+1 >= home.active {
+	if r == nil || r == home || r.Held() > home.Held() || r.Active()+1 >= home.Active() {
 		return nil
 	}
 	return r

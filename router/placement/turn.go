@@ -1,22 +1,17 @@
 package placement
 
 import (
-	"encoding/hex"
 	"time"
+
+	"github.com/lm-warden/warden/router/placement/ledger"
 )
 
 // ReplicaID names a replica, for example "r0".
-type ReplicaID string
+type ReplicaID = ledger.ReplicaID
 
 // Key names a conversation. The zero Key means that the client sent nothing
 // that names one.
-type Key [16]byte
-
-// IsZero reports whether k names no conversation.
-func (k Key) IsZero() bool { return k == Key{} }
-
-// String is the display form: the first eight hexadecimal digits.
-func (k Key) String() string { return hex.EncodeToString(k[:4]) }
+type Key = ledger.Key
 
 // Classes of turns that placement treats apart. Any other class is a
 // conversation like ClassMain.

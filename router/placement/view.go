@@ -3,6 +3,8 @@ package placement
 import (
 	"maps"
 	"time"
+
+	"github.com/lm-warden/warden/router/placement/ledger"
 )
 
 // View is a copy of the Placer's state for people and metrics.
@@ -83,20 +85,20 @@ type QueuedView struct {
 const RecentWindow = 2 * time.Minute
 
 // View copies the state with all conversations.
-func (p *Placer) View(now time.Time) View { return p.ViewLatest(now, p.sessions.len()) }
+func (p *Placer) View(now time.Time) View { return p.ViewLatest(now, p.sessions.Len()) }
 
 // ViewLatest copies the state with at most so many conversations, those seen
 // last. Each costs about 0.3 µs, and callers hold their lock meanwhile.
 func (p *Placer) ViewLatest(now time.Time, sessions int) View {
-	sessions = min(max(sessions, 0), p.sessions.len())
+	sessions = min(max(sessions, 0), p.sessions.Len())
 	v := View{
 		At:            now,
 		Policy:        p.cfg.Policy,
 		Sessions:      make([]SessionView, 0, sessions),
 		Replicas:      make([]ReplicaView, 0, len(p.replicas)),
-		Queue:         make([]QueuedView, 0, p.queue.len()),
+		Queue:         make([]QueuedView, 0, p.queue.Len()),
 		Counters:      p.counters,
-		SessionsKnown: p.sessions.len(),
+		SessionsKnown: p.sessions.Len(),
 		GrowthTokens:  p.growth,
 		TokenRatio:    p.ratio,
 	}
@@ -105,15 +107,17 @@ func (p *Placer) ViewLatest(now time.Time, sessions int) View {
 		v.Replicas = append(v.Replicas, p.viewReplica(r))
 	}
 	p.countRecent(v.Replicas, now)
-	for _, l := range []*sessionList{&p.sessions.active, &p.sessions.dormant} {
-		for s := l.head; s != nil && len(v.Sessions) < sessions; s = s.next {
-			v.Sessions = append(v.Sessions, viewSession(s))
+	for s := range p.sessions.Latest() {
+		if len(v.Sessions) == sessions {
+			break
 		}
+		v.Sessions = append(v.Sessions, viewSession(s))
 	}
-	for i, t := range p.order() {
-		q := QueuedView{TurnID: t.ID, Key: t.Key, Position: i + 1, Why: t.why, Since: t.queued}
+	for i, at := range p.queue.InOrder() {
+		t := at.Turn
+		q := QueuedView{TurnID: t.ID, Key: t.Key, Position: i + 1, Why: t.why, Since: at.Since}
 		if t.session != nil && p.admission != nil {
-			q.NeedTokens = p.admission.foot(p, t.session, max(t.prompt, t.session.tokens))
+			q.NeedTokens = p.admission.foot(p, t.session, max(t.prompt, t.session.Tokens()))
 		}
 		v.Queue = append(v.Queue, q)
 	}
@@ -123,43 +127,42 @@ func (p *Placer) ViewLatest(now time.Time, sessions int) View {
 // countRecent sums what each replica's recent conversations need. They stand in
 // front of the others.
 func (p *Placer) countRecent(views []ReplicaView, now time.Time) {
-	for s := p.sessions.active.head; s != nil && now.Sub(s.lastSeen) <= RecentWindow; s = s.next {
+	for s := range p.sessions.Active() {
+		if now.Sub(s.LastSeen()) > RecentWindow {
+			return
+		}
 		for i, r := range p.replicas {
-			if s.home == r {
+			if s.Home() == r {
 				views[i].Recent++
-				views[i].RecentTokens += s.counted
+				views[i].RecentTokens += s.Counted()
 			}
 		}
 	}
 }
 
-func (p *Placer) viewReplica(r *replica) ReplicaView {
-	v := ReplicaView{
+func (p *Placer) viewReplica(r *ledger.Replica) ReplicaView {
+	return ReplicaView{
 		ID: r.ID, Generation: r.Generation, Accepting: r.Accepting, Suspect: r.Suspect,
-		Held: r.held, SpillLimit: SpillLimit(p.cfg.SpillLimit, r.MaxNumSeqs),
-		Sticky: r.homed, Active: r.active, Spilled: r.spilled,
-		SessionTokens: r.activeTokens, CachedTokens: r.cache.used,
-		ResidentTokens: r.res.foot, CapacityTokens: r.capacity(),
-		Residents: len(r.res.members), Share: r.safety.share(),
-		PrefillTokens: r.prefill, Placed: r.placed,
+		Held: r.Held(), SpillLimit: SpillLimit(p.cfg.SpillLimit, r.MaxNumSeqs),
+		Sticky: r.Homed(), Active: r.Active(), Spilled: r.Spilled(),
+		SessionTokens: r.ActiveTokens(), CachedTokens: r.Cached(),
+		ResidentTokens: r.Residents.Foot(), CapacityTokens: r.Capacity(),
+		Residents: r.Residents.Len(), Share: r.Safety.Share(),
+		PrefillTokens: r.Prefill(), PrefillRate: r.Rate.Measured(), Placed: r.Placed(),
 	}
-	if r.rate.samples > 0 {
-		v.PrefillRate = r.rate.perSecond
-	}
-	return v
 }
 
-func viewSession(s *session) SessionView {
+func viewSession(s *ledger.Session) SessionView {
 	v := SessionView{
-		Key: s.key, Parent: s.parent, Turns: s.turns, Spills: s.spills,
-		InFlight: s.inflight, Waiting: s.waiting, Tokens: s.tokens,
-		Resident: s.residentNow() != nil, LastSeen: s.lastSeen,
+		Key: s.Key(), Parent: s.Parent, Turns: s.Turns(), Spills: s.Spills,
+		InFlight: s.InFlight(), Waiting: s.Waiting(), Tokens: s.Tokens(),
+		Resident: s.Resident() != nil, LastSeen: s.LastSeen(),
 	}
-	if r := s.homeNow(); r != nil {
+	if r := s.HomeNow(); r != nil {
 		v.Home = r.ID
 	}
-	if s.served != nil && !s.served.gone {
-		v.Served = s.served.ID
+	if s.Served() != nil && !s.Served().Gone() {
+		v.Served = s.Served().ID
 	}
 	return v
 }
