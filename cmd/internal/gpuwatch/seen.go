@@ -80,11 +80,17 @@ func withSeen(found gpu.Inventory, err error, seen gpu.Inventory, left []shim.St
 		return found, nil
 	}
 	// The numbers of before, so that every replica keeps its own: links and --gpus
-	// go by them. What CUDA calls a GPU now is asked at each start (pin).
+	// go by them. What CUDA calls a GPU now is asked at each start (Pin).
 	all := slices.Concat(found.Devices, missing)
+	next := 0 // for those that were not there before
+	for _, d := range seen.Devices {
+		next = max(next, d.Index+1)
+	}
 	for i, d := range all {
 		if before, known := seen.Find(d.UUID); known {
 			all[i].Index = before.Index
+		} else {
+			all[i].Index, next = next, next+1
 		}
 	}
 	slices.SortFunc(all, func(a, b gpu.Device) int { return cmp.Compare(a.Index, b.Index) })

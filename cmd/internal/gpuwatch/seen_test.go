@@ -51,6 +51,7 @@ func TestWithSeen(t *testing.T) {
 		{"lost, an engine is there", lost, nil, seen, engineOn("a"), nil, []string{"a", "b", "c"}},
 		{"lost and set aside", lost, nil, seen, nil, map[string]supervisor.Aside{"a": {}}, []string{"a", "b", "c"}},
 		{"a new one", machineOf("b", "d"), nil, machineOf("b"), engineOn("b"), nil, []string{"b", "d"}},
+		{"one is back, another lost", machineOf("b", "c"), nil, machineOf("a", "c"), engineOn("a"), nil, []string{"a", "c", "b"}},
 		{"mismatch, engines run", gpu.Inventory{}, mismatch, seen, engineOn("c"), nil, []string{"a", "b", "c"}},
 		{"mismatch, nothing runs", gpu.Inventory{}, mismatch, seen, nil, nil, nil},
 		{"mismatch, nothing seen", gpu.Inventory{}, mismatch, gpu.Inventory{}, engineOn("c"), nil, nil},

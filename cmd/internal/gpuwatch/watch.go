@@ -35,7 +35,7 @@ type Watch struct {
 	inventory gpu.Inventory
 	events    <-chan gpu.XID // nil = the source has none
 	hold      *startHold     // nil = starts need no driver
-	faults    *faults        // set before run
+	faults    *faults        // set by Connect, before Run
 	log       *slog.Logger
 
 	mu      sync.Mutex
