@@ -21,9 +21,9 @@ type faults struct {
 	publish  func(events.Event)
 	log      *slog.Logger
 
-	mu    sync.Mutex
-	xids  map[string]map[int]uint64 // by UUID and code
-	quiet map[xidKey]time.Time      // until when a fault is counted only
+	mu   sync.Mutex
+	xids map[string]map[int]uint64 // by UUID and code
+	told map[xidKey]time.Time      // when a fault was told last
 }
 
 type xidKey struct {
@@ -66,16 +66,17 @@ func (f *faults) count(x gpu.XID) (quiet bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.xids == nil {
-		f.xids, f.quiet = map[string]map[int]uint64{}, map[xidKey]time.Time{}
+		f.xids, f.told = map[string]map[int]uint64{}, map[xidKey]time.Time{}
 	}
 	if f.xids[x.UUID] == nil {
 		f.xids[x.UUID] = map[int]uint64{}
 	}
 	f.xids[x.UUID][x.Code]++
 	key := xidKey{x.UUID, x.Code}
-	quiet = x.At.Before(f.quiet[key])
+	since := x.At.Sub(f.told[key])
+	quiet = since >= 0 && since < xidQuiet // earlier than the last: the clock was set back
 	if !quiet {
-		f.quiet[key] = x.At.Add(xidQuiet)
+		f.told[key] = x.At
 	}
 	return quiet
 }

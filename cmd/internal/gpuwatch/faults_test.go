@@ -55,15 +55,19 @@ func TestXIDsAreCountedAndFatalOnesSetTheirGPUAside(t *testing.T) {
 	if len(b.told) != 2 {
 		t.Errorf("not told again after a while: %q", b.told)
 	}
+	b.onXID(gpu.XID{UUID: "GPU-a", Code: 13, At: at.Add(-24 * time.Hour)})
+	if len(b.told) != 3 {
+		t.Errorf("not told for a day, because the clock was set back: %q", b.told)
+	}
 	b.onXID(gpu.XID{UUID: "GPU-b", Code: 79, At: at})
 	b.onXID(gpu.XID{UUID: "GPU-b", Code: 79, At: at})
 	if a := b.aside["GPU-b"]; len(b.aside) != 1 || !a.Gone || a.Cause != "XID 79 (GPU fell off the bus)" || a.Fix == "" || !a.At.Equal(at) {
 		t.Errorf("%+v", b.aside)
 	}
-	if len(b.told) != 3 || !strings.Contains(b.told[2], "GPU 1 (L4) is set aside: XID 79 (GPU fell off the bus): reboot") {
+	if len(b.told) != 4 || !strings.Contains(b.told[3], "GPU 1 (L4) is set aside: XID 79 (GPU fell off the bus): reboot") {
 		t.Errorf("%q", b.told)
 	}
-	if diff := cmp.Diff(map[int]uint64{13: 301}, b.counted("GPU-a")); diff != "" {
+	if diff := cmp.Diff(map[int]uint64{13: 302}, b.counted("GPU-a")); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff(map[int]uint64{79: 2}, b.counted("GPU-b")); diff != "" {
