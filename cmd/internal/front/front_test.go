@@ -79,6 +79,19 @@ func TestKeysAreReadAgain(t *testing.T) {
 	})
 }
 
+// A file of which only a part was read is not written back.
+func TestALargeFileIsNotCutOff(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "keys")
+	large := "plain name=bob\n" + strings.Repeat("#", keys.MaxFile)
+	write(t, file, large)
+	if n, err := HashKeys(file); err == nil || !strings.Contains(err.Error(), "larger than") {
+		t.Errorf("%d hashed, %v", n, err)
+	}
+	if content, err := os.ReadFile(file); err != nil || string(content) != large {
+		t.Errorf("%d bytes are left of %d, %v", len(content), len(large), err)
+	}
+}
+
 func TestEditing(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "keys")
 	ann := keys.Key{Hash: keys.HashOf("a"), Name: "ann", Scope: keys.Infer, MaxInFlight: 4}

@@ -53,7 +53,11 @@ func readPrivate(file string) ([]byte, error) {
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
 		return nil, fmt.Errorf("mode %04o lets others read it, `chmod 600 %s`", mode, file)
 	}
-	return io.ReadAll(io.LimitReader(f, keys.MaxFile+1))
+	content, err := io.ReadAll(io.LimitReader(f, keys.MaxFile+1))
+	if err == nil && len(content) > keys.MaxFile { // an edit would cut it off
+		err = fmt.Errorf("larger than %d bytes", keys.MaxFile)
+	}
+	return content, err
 }
 
 // AddKey writes k behind the others; a file that is not there is made. What
