@@ -1,5 +1,5 @@
 // Package handover is what a warden that is upgraded and the one that takes over
-// Say to each other, over a pair of sockets.
+// say to each other, over a pair of sockets.
 //
 // The old one sends the API's listening socket, then a line when it has let go of
 // engines and control socket, lines with what it still holds, and one when its
@@ -117,16 +117,24 @@ func (h *Link) ReceiveListener() (net.Listener, error) {
 	}
 	messages, err := unix.ParseSocketControlMessage(control[:n])
 	if err != nil || len(messages) != 1 {
-		return nil, fmt.Errorf("no listening socket came: %w", err)
+		return nil, fmt.Errorf("the API's socket was not passed on: %d control messages: %w", len(messages), orNot(err))
 	}
 	fds, err := unix.ParseUnixRights(&messages[0])
 	if err != nil || len(fds) != 1 {
-		return nil, fmt.Errorf("no listening socket came: %w", err)
+		return nil, fmt.Errorf("the API's socket was not passed on: %d descriptors: %w", len(fds), orNot(err))
 	}
 	unix.CloseOnExec(fds[0])
 	file := os.NewFile(uintptr(fds[0]), "listener")
 	l, err := net.FileListener(file)
 	return l, errors.Join(err, file.Close())
+}
+
+// orNot gives what is wrong by its number alone an error.
+func orNot(err error) error {
+	if err == nil {
+		return errors.New("want one")
+	}
+	return err
 }
 
 // SendReport says how the start of the new one went.

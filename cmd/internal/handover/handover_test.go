@@ -2,6 +2,7 @@ package handover
 
 import (
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -60,5 +61,25 @@ func TestListenerIsPassedOn(t *testing.T) {
 	theirs.Close()
 	if word := ours.Hear(); word != "" {
 		t.Errorf("heard %q from one that is gone", word)
+	}
+}
+
+// A word where the socket should be is told as such.
+func TestNoListenerCame(t *testing.T) {
+	ours, file, err := New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ours.Close()
+	theirs, err := On(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer theirs.Close()
+	if err := ours.Say(Go); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := theirs.ReceiveListener(); err == nil || strings.Contains(err.Error(), "%!") || !strings.Contains(err.Error(), "socket was not passed on: 0 control messages: want one") {
+		t.Errorf("%v", err)
 	}
 }
