@@ -171,7 +171,7 @@ func askedTier(f Facts, t Tier) (Tier, error) {
 			if limit.bytes > 0 && all > float64(limit.bytes) {
 				return t, &NoTierError{
 					What: fmt.Sprintf("kv_offload %s: %d replicas need %s, and %s %s", number(f.Offload.GiB), max(f.Replicas, 1), inGiB(uint64(all)), inGiB(limit.bytes), limit.what),
-					Fix:  fmt.Sprintf("`kv_offload: %.0f` or less, or auto", math.Floor(float64(limit.bytes)*shareOfShm/gib/float64(max(f.Replicas, 1)))),
+					Fix:  smallerFix(float64(limit.bytes) * shareOfShm / gib / float64(max(f.Replicas, 1))),
 				}
 			}
 		}
@@ -179,6 +179,14 @@ func askedTier(f Facts, t Tier) (Tier, error) {
 	}
 	t.GiB, t.Tokens, t.Reason = f.Offload.GiB, tierTokens(f, f.Offload.GiB), "as configured"
 	return t, nil
+}
+
+// smallerFix names the whole GiB that fit; less than one is no tier.
+func smallerFix(fits float64) string {
+	if fits < 1 {
+		return autoFix
+	}
+	return fmt.Sprintf("`kv_offload: %.0f` or less, or auto", math.Floor(fits))
 }
 
 // possible is the size in whole GiB that the memory allows each replica.

@@ -180,6 +180,7 @@ func TestDecideTierRefuses(t *testing.T) {
 		{"CPU build", func(f *Facts) { f.Platform = CPU }, "no host-memory tier", "auto"},
 		{"more than is free", func(f *Facts) { f.Host.Free = 64 << 30 }, "4 replicas need 80.0 GiB, and 64.0 GiB of memory are free", "`kv_offload: 14`"},
 		{"more than /dev/shm", func(f *Facts) { f.Host.Shm = 32 << 30 }, "32.0 GiB are free in /dev/shm", "`kv_offload: 7`"},
+		{"hardly any /dev/shm", func(f *Facts) { f.Host.Shm = 64 << 20 }, "0.1 GiB are free in /dev/shm", "`kv_offload: auto`"},
 	}
 	for _, tt := range tests {
 		_, err := DecideTier(a4000(func(f *Facts) { f.Offload.GiB = 20; tt.change(f) }))
