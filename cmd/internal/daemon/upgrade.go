@@ -104,12 +104,16 @@ func (d *Daemon) UpgradeOn(hangups <-chan struct{}) {
 
 // startSuccessor runs this program anew and waits until it is ready.
 func (d *Daemon) startSuccessor() (*successor, error) {
+	program, err := self.File()
+	if err != nil {
+		return nil, err
+	}
 	link, theirs, err := handover.New()
 	if err != nil {
 		return nil, err
 	}
 	defer theirs.Close()
-	cmd := exec.Command(self.Path(), takeoverArgs(os.Args[1:])...)
+	cmd := exec.Command(program, takeoverArgs(os.Args[1:])...)
 	cmd.Env = successorEnv(os.Environ())
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.ExtraFiles = []*os.File{theirs, d.control.Lock()} // takeoverFD, lockFD

@@ -12,13 +12,21 @@ const (
 	SimEngine = "__simengine" // supervisor/simengine: stands for vLLM
 )
 
-// Path is this program, also after its file was replaced by an upgrade.
+// started is where this program's file was when it started. Asked later, the
+// kernel names the place that the file was moved to.
+var started, errStarted = os.Executable()
+
+// File is where the program to upgrade to is: at the place that this one was
+// started from, whatever became of its own file.
+func File() (string, error) { return started, errStarted }
+
+// Path starts this program, also after its file was replaced by an upgrade, or
+// removed.
 func Path() string {
-	path, err := os.Executable()
-	if err != nil {
+	if _, err := os.Stat(started); err != nil {
 		return "/proc/self/exe"
 	}
-	return path
+	return started
 }
 
 // Argv is the command line of a hidden command, without its arguments.
