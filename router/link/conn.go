@@ -39,11 +39,15 @@ type conn struct {
 	// raw reads without waiting: a buffer is then taken only once there is
 	// something to read. nil for connections that are no file (tests in virtual
 	// time): they hold a buffer while they wait.
-	raw     syscall.RawConn
-	tryRead func(fd uintptr) (done bool)
-	tryPeek func(fd uintptr) (done bool)
-	got     int
-	failed  error
+	raw      syscall.RawConn
+	tryRead  func(fd uintptr) (done bool)
+	tryPeek  func(fd uintptr) (done bool)
+	tryWrite func(fd uintptr) (done bool)
+	got      int
+	failed   error
+
+	sending net.Buffers // what is left of a write under way
+	sent    int64
 
 	buffer *[]byte // on loan, while there is something unread in it
 	unread []byte  // the part of it that has not been used
@@ -53,7 +57,7 @@ func newConn(l *Link, nc net.Conn) *conn {
 	c := &conn{Conn: nc, link: l}
 	if f, ok := nc.(syscall.Conn); ok {
 		if raw, err := f.SyscallConn(); err == nil {
-			c.raw, c.tryRead, c.tryPeek = raw, c.readNow, c.peekNow
+			c.raw, c.tryRead, c.tryPeek, c.tryWrite = raw, c.readNow, c.peekNow, c.writeNow
 		}
 	}
 	return c
@@ -111,6 +115,47 @@ func (c *conn) readNow(fd uintptr) (done bool) {
 		return false
 	}
 	return true
+}
+
+// write sends pieces and takes what was sent off them.
+func (c *conn) write(pieces *net.Buffers) (sent int64, err error) {
+	if c.raw == nil {
+		return pieces.WriteTo(c.Conn)
+	}
+	c.sending, c.sent, c.failed = *pieces, 0, nil
+	err = c.raw.Write(c.tryWrite)
+	*pieces, c.sending = c.sending, nil
+	if err == nil && c.failed != nil {
+		err = os.NewSyscallError("writev", c.failed)
+	}
+	return c.sent, err
+}
+
+// writeNow sends what there is room for; false says that something is left.
+func (c *conn) writeNow(fd uintptr) (done bool) {
+	for len(c.sending) > 0 {
+		n, err := socket.Writev(fd, c.sending)
+		if err != nil {
+			c.failed = err
+			return err != syscall.EAGAIN
+		}
+		c.sent += int64(n)
+		c.sending = behind(c.sending, n)
+	}
+	c.failed = nil
+	return true
+}
+
+// behind is what follows the first n bytes of pieces.
+func behind(pieces net.Buffers, n int) net.Buffers {
+	for len(pieces) > 0 && n >= len(pieces[0]) {
+		n -= len(pieces[0])
+		pieces = pieces[1:]
+	}
+	if n > 0 {
+		pieces[0] = pieces[0][n:]
+	}
+	return pieces
 }
 
 // readable reports whether there is something to read within a moment.

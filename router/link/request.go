@@ -35,7 +35,7 @@ func (c *conn) send(req *Request) (whole bool, err error) {
 			head = append(head, part...)
 		}
 		*buffer = head[:0]
-		_, err = c.Write(head)
+		_, err = c.write(&net.Buffers{head})
 	} else {
 		err = c.sendLarge(append(net.Buffers{head}, req.Body...))
 	}
@@ -54,7 +54,7 @@ var errAnswered = errors.New("the engine has answered before it read the request
 func (c *conn) sendLarge(parts net.Buffers) error {
 	for {
 		_ = c.SetWriteDeadline(time.Now().Add(stalled))
-		n, err := parts.WriteTo(c.Conn)
+		n, err := c.write(&parts)
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
 			_ = c.SetWriteDeadline(time.Time{})
 			return err

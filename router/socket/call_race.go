@@ -10,6 +10,16 @@ func Read(fd uintptr, p []byte) (int, error) { return again(syscall.Read, fd, p)
 // Write is as in call.go.
 func Write(fd uintptr, p []byte) (int, error) { return again(syscall.Write, fd, p) }
 
+// Writev is as in call.go, one piece at a time.
+func Writev(fd uintptr, pieces [][]byte) (int, error) {
+	for _, piece := range pieces {
+		if len(piece) > 0 {
+			return Write(fd, piece)
+		}
+	}
+	return 0, nil
+}
+
 func again(call func(int, []byte) (int, error), fd uintptr, p []byte) (int, error) {
 	for {
 		n, err := call(int(fd), p)

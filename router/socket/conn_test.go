@@ -65,6 +65,37 @@ func TestCopies(t *testing.T) {
 	}
 }
 
+// Pieces arrive in their order, more of them than one call takes included.
+func TestPieces(t *testing.T) {
+	ours, theirs := pair(t)
+	var pieces [][]byte
+	for i := range 3 * 16 {
+		pieces = append(pieces, bytes.Repeat([]byte{byte('a' + i%26)}, i%5))
+	}
+	want := bytes.Join(pieces, nil)
+	for len(pieces) > 0 {
+		n := 0
+		if err := ours.(*conn).raw.Write(func(fd uintptr) bool {
+			var err error
+			n, err = Writev(fd, pieces)
+			return err != syscall.EAGAIN
+		}); err != nil {
+			t.Fatal(err)
+		}
+		for len(pieces) > 0 && n >= len(pieces[0]) {
+			n -= len(pieces[0])
+			pieces = pieces[1:]
+		}
+		if n > 0 {
+			pieces[0] = pieces[0][n:]
+		}
+	}
+	got := make([]byte, len(want))
+	if _, err := io.ReadFull(theirs, got); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%q, want %q, %v", got, want, err)
+	}
+}
+
 // The end of a connection, and its errors, are those of the one underneath:
 // net/http looks at their type and their words.
 func TestErrorsAreThoseOfNet(t *testing.T) {
