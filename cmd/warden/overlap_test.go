@@ -43,6 +43,34 @@ func TestDrainWaitsForAnswersOfTheWardenBefore(t *testing.T) {
 	}
 }
 
+// That holds over several upgrades: what the first one still answers is held at
+// the last one, whose drain and stop wait for it.
+func TestAnswersOfTheWardenBeforeTheLast(t *testing.T) {
+	for _, args := range [][]string{{"drain", "r0", "--wait"}, {"down"}} {
+		t.Run(args[0], func(t *testing.T) {
+			w := start(t, "--dp", "1")
+			result := w.holdStream("old", 500)
+			for range 2 {
+				if out, code := w.runCommand("upgrade"); code != 0 {
+					t.Fatalf("upgrade: exit code %d\n%s", code, out)
+				}
+			}
+			w.waitFor(func(s control.Status) bool { return s.Replicas[0].Held == 1 && s.Totals.Held == 1 })
+			if out, code := w.runCommand(args...); code != 0 {
+				t.Fatalf("%v: exit code %d\n%s", args, code, out)
+			}
+			select {
+			case a := <-result:
+				if a.err != nil || !strings.Contains(a.body, "[DONE]") {
+					t.Errorf("the answer was cut: %v ...%.200s", a.err, a.body)
+				}
+			case <-time.After(time.Second): // its end is on its way
+				t.Error("done, and an answer is not at its end")
+			}
+		})
+	}
+}
+
 // The first process stays in front of whoever started it. Shims that it started
 // and that end under the next one do not stay there as zombies.
 func TestShimsOfTheWardenBeforeAreReaped(t *testing.T) {

@@ -281,5 +281,10 @@ func (d *Daemon) Shutdown(_ context.Context, req control.ShutdownRequest) error 
 		return nil
 	}
 	d.Stop(drain)
-	return nil
+	select {
+	case <-d.leaving: // the successor was first, and knows nothing of this order
+		return d.orderable()
+	default:
+		return nil
+	}
 }

@@ -121,6 +121,20 @@ func (p *predecessor) drain(ctx context.Context) {
 	}
 }
 
+// await waits like drain, but hurries the one before only when it is hurried
+// itself.
+func (p *predecessor) await(ctx context.Context, hurry <-chan struct{}) {
+	if p == nil {
+		return
+	}
+	select {
+	case <-p.drained:
+	case <-ctx.Done():
+	case <-hurry:
+		p.drain(ctx)
+	}
+}
+
 // close gives the handover back; the one before may be gone or not.
 func (p *predecessor) close() {
 	if p != nil {

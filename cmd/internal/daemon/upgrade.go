@@ -43,8 +43,8 @@ func (d *Daemon) Upgrade(context.Context) (control.Upgraded, error) {
 		return control.Upgraded{}, &control.Error{Code: control.CodeWrongState, Message: "an upgrade is going on", Hint: "wait for it"}
 	}
 	defer d.upgrading.Unlock()
-	if d.isStopping() {
-		return control.Upgraded{}, errStopping()
+	if err := d.orderable(); err != nil {
+		return control.Upgraded{}, err
 	}
 	next, err := d.startSuccessor()
 	if err == nil && !d.leave(next) {
@@ -59,6 +59,19 @@ func (d *Daemon) Upgrade(context.Context) (control.Upgraded, error) {
 		return control.Upgraded{}, wireError(err)
 	}
 	return control.Upgraded{PID: next.cmd.Process.Pid}, nil
+}
+
+// orderable refuses orders to a warden that is on its way out: a moment later
+// they reach the one that takes over, or nobody.
+func (d *Daemon) orderable() error {
+	select {
+	case <-d.stopping:
+		return errStopping()
+	case <-d.leaving:
+		return &control.Error{Code: control.CodeWrongState, Message: "another warden is taking over", Hint: "try again: that one takes the order"}
+	default:
+		return nil
+	}
 }
 
 func errStopping() error {
@@ -227,6 +240,7 @@ func (d *Daemon) handOver(ctx context.Context, server *http.Server, open *conns.
 	following.Go(func() { d.followReplicas(limit) })
 	following.Go(func() { d.tellHeld(limit) })
 	open.Wait(limit, hurry)
+	d.before.await(limit, hurry) // what it still answers is held at the successor through us
 	done()
 	following.Wait()
 	_ = server.Close() // what is still open was given its time
