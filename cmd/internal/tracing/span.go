@@ -3,6 +3,7 @@ package tracing
 import (
 	"cmp"
 	"strconv"
+	"strings"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -160,4 +161,6 @@ func errorType(r record.Record) string {
 	return string(r.Result())
 }
 
-func cut(s string) string { return s[:min(len(s), maxText)] }
+// cut is a text of whole letters: the encoding refuses a whole batch of spans
+// for one that is no UTF-8.
+func cut(s string) string { return strings.ToValidUTF8(s[:min(len(s), maxText)], "\ufffd") }

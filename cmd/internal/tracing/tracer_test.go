@@ -160,6 +160,25 @@ func TestACollectorSeesTheRequest(t *testing.T) {
 	}
 }
 
+// A batch that holds one text which is no UTF-8 cannot be encoded at all, so a
+// client must not be able to bring one in.
+func TestNamesOfAnyBytes(t *testing.T) {
+	for name, asked := range map[string]string{
+		"cut in the middle of a letter": strings.Repeat("a", maxText-1) + "é", "no letters": "a\xff\xfeb",
+	} {
+		c := newCollector(t)
+		tracer, stop := run(t, Options{Settings: settings(c.server.URL + "/v1/traces")})
+		r := answered()
+		r.Asked = asked
+		_, end := tracer.Begin(arrived, record.TraceContext{})
+		end(r)
+		stop()
+		if n := tracer.Dropped(); n != 0 || len(c.got) != 1 {
+			t.Errorf("%s: %d spans dropped, %d batches came", name, n, len(c.got))
+		}
+	}
+}
+
 func TestFailuresAreSeen(t *testing.T) {
 	for name, c := range map[string]struct {
 		edit      func(*record.Record)
