@@ -34,7 +34,25 @@ func (l *file) open() error {
 		return errors.Join(err, f.Close())
 	}
 	l.f, l.regular = f, info.Mode().IsRegular()
+	l.torn = l.regular && endsTorn(l.path)
 	return nil
+}
+
+// endsTorn says whether a log ends in the middle of a line: its writer was
+// killed. One that cannot be read is left as it is.
+func endsTorn(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || info.Size() == 0 {
+		return false
+	}
+	var last [1]byte
+	_, err = f.ReadAt(last[:], info.Size()-1)
+	return err == nil && last[0] != '\n'
 }
 
 // write appends whole lines. After an error nothing of them is in the file, as

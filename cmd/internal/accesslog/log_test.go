@@ -223,6 +223,21 @@ func TestFullDiskLeavesWholeLines(t *testing.T) {
 	}
 }
 
+// A warden that was killed while it wrote leaves half a line; the next one's
+// first line must not become part of it.
+func TestHalfALineOfAKilledWarden(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "access.log")
+	written(t, Options{Path: path}, answered("a"), answered("b"))
+	whole := content(t, path)
+	if err := os.Truncate(path, int64(len(whole)-10)); err != nil {
+		t.Fatal(err)
+	}
+	written(t, Options{Path: path}, answered("c"))
+	if text := content(t, path); !strings.HasPrefix(text, whole[:len(whole)-10]+"\n{") || strings.Count(text, "\n") != 3 {
+		t.Errorf("the log is now\n%s", text)
+	}
+}
+
 // limitFiles makes writes beyond size fail for this process while do runs.
 func limitFiles(t *testing.T, size uint64, do func()) {
 	t.Helper()
