@@ -8,6 +8,7 @@ import (
 	"container/list"
 	"io"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"strings"
@@ -26,6 +27,7 @@ const (
 	fewestClients   = 16
 	refusalsAtOnce  = 32 // beyond these, connections are closed without a word
 	refusalLimit    = 2 * time.Second
+	maxRefusedHead  = 64 << 10 // of the header that is read before a refusal, in bytes
 	crowdWarnEvery  = 10 * time.Second
 )
 
@@ -95,10 +97,12 @@ const crowdRefusal = `{"type":"error","error":{"type":"overloaded_error","code":
 func refuse(conn net.Conn) {
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(refusalLimit))
-	req, err := http.ReadRequest(bufio.NewReaderSize(conn, 4<<10))
+	in := &io.LimitedReader{R: conn, N: maxRefusedHead}
+	req, err := http.ReadRequest(bufio.NewReaderSize(in, 4<<10))
 	if err != nil {
 		return // no request, or not in time
 	}
+	in.N = math.MaxInt64 // the body is not kept
 	_, _ = io.Copy(io.Discard, req.Body)
 	resp := http.Response{
 		StatusCode: http.StatusServiceUnavailable, ProtoMajor: 1, ProtoMinor: 1, Close: true,

@@ -11,6 +11,25 @@ import (
 	"testing"
 )
 
+// A stranger who is refused must not be able to fill the memory with a header
+// that never ends.
+func TestRefusalReadsNoEndlessHeader(t *testing.T) {
+	here, there := net.Pipe()
+	defer here.Close()
+	ended := make(chan struct{})
+	go func() { defer close(ended); refuse(there) }()
+	sent, err := 0, error(nil)
+	for block := []byte(strings.Repeat("x", 1<<10)); err == nil && sent < 16*maxRefusedHead; {
+		var n int
+		n, err = here.Write(block)
+		sent += n
+	}
+	<-ended
+	if sent > 2*maxRefusedHead {
+		t.Errorf("%d bytes of a header were read", sent)
+	}
+}
+
 func TestCrowd(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
