@@ -5,6 +5,7 @@ package payload
 import (
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"io"
 	"mime"
@@ -80,7 +81,8 @@ func Read(req *http.Request, in io.Reader, limits Limits, pool *Pool) (*Payload,
 	if req.ContentLength > limits.Body {
 		return nil, tooLarge(limits.Body)
 	}
-	decoded, problem := decode(in, req.Header.Get("Content-Encoding"))
+	sent := &bounded{in: in, left: limits.Body}
+	decoded, problem := decode(sent, req.Header.Get("Content-Encoding"))
 	if problem != nil {
 		return nil, problem
 	}
@@ -89,7 +91,7 @@ func Read(req *http.Request, in io.Reader, limits Limits, pool *Pool) (*Payload,
 	p := &Payload{pool: pool}
 	body, err := p.room.fill(decoded, req.ContentLength, limits, pool)
 	switch {
-	case int64(len(body)) > limits.Body:
+	case int64(len(body)) > limits.Body, sent.left < 0:
 		p.Release()
 		return nil, tooLarge(limits.Body)
 	case err != nil:
@@ -98,6 +100,22 @@ func Read(req *http.Request, in io.Reader, limits Limits, pool *Pool) (*Payload,
 	}
 	p.Bytes = body
 	return p, nil
+}
+
+// bounded ends a body that is longer than a decoded one may be: compressed
+// nothing has no end, and adds nothing to what has been decoded.
+type bounded struct {
+	in   io.Reader
+	left int64 // bytes; negative: there were more
+}
+
+func (b *bounded) Read(to []byte) (int, error) {
+	if b.left < 0 {
+		return 0, errors.New("it is too long")
+	}
+	n, err := b.in.Read(to)
+	b.left -= int64(n)
+	return n, err
 }
 
 func tooLarge(limit int64) *dialect.Error {

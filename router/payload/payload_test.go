@@ -138,6 +138,41 @@ func TestSpool(t *testing.T) {
 	}
 }
 
+// A compressed body can go on for ever and say nothing: members without content.
+func TestEndlessNothing(t *testing.T) {
+	var member bytes.Buffer
+	if err := gzip.NewWriter(&member).Close(); err != nil {
+		t.Fatal(err)
+	}
+	in := &repeated{text: member.Bytes()}
+	req := httptest.NewRequest("POST", "/", nil)
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Content-Encoding", "gzip")
+	req.ContentLength = -1
+	const limit = 1 << 20
+	if _, refused := Read(req, in, Limits{Body: limit}, new(Pool)); refused == nil || refused.Status != 413 || in.read > 2*limit {
+		t.Errorf("refused with %+v after %d bytes", refused, in.read)
+	}
+}
+
+// repeated is a text over and over, but at some time an error, so that a reader
+// without bounds ends.
+type repeated struct {
+	text []byte
+	read int
+}
+
+func (r *repeated) Read(to []byte) (n int, err error) {
+	if r.read > 1<<24 {
+		return 0, errors.New("nobody stopped")
+	}
+	for n < len(to) {
+		more := copy(to[n:], r.text[r.read%len(r.text):])
+		n, r.read = n+more, r.read+more
+	}
+	return n, nil
+}
+
 // Whatever comes, in whatever encoding, is decoded within the limit or refused.
 func FuzzRead(f *testing.F) {
 	const limit = 1 << 16
