@@ -8,6 +8,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/lm-warden/warden/router/dialect"
 	"github.com/lm-warden/warden/router/gate"
@@ -45,7 +46,8 @@ func (x *exchange) attempt(p *place) (again bool) {
 // outgoing builds the request for one replica. The path is the one from the
 // list of routes, the query the client's own.
 func (x *exchange) outgoing(p *place) *link.Request {
-	target := url.URL{Path: x.req.URL.Path, RawQuery: x.req.URL.RawQuery}
+	// HTTP/2 lets white space into a query, which would end it here.
+	target := url.URL{Path: x.req.URL.Path, RawQuery: strings.ReplaceAll(x.req.URL.RawQuery, " ", "%20")}
 	req := &link.Request{
 		Method: x.req.Method,
 		Target: target.RequestURI(),

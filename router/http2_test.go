@@ -74,6 +74,53 @@ func TestHTTP2ClientThatDoesNotRead(t *testing.T) {
 	})
 }
 
+// HTTP/2 lets white space into a path, which over HTTP/1 would end it.
+func TestHTTP2SpacesInTheQuery(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		f := newFixture(t, setup{engines: 1})
+		f.overHTTP2()
+		req := f.request(t.Context(), http.MethodPost, "/v1/chat/completions", chatBody("x"))
+		req.URL.RawQuery = "a=b HTTP/1.0"
+		if r := f.do(req); r.err != nil || r.status != http.StatusOK {
+			t.Fatalf("%+v", r)
+		}
+		if got := f.engines[0].requests()[0].query; got != "a=b%20HTTP/1.0" {
+			t.Errorf("the engine got the query %q", got)
+		}
+	})
+}
+
+// Answers that no engine gives have the same bound.
+func TestMetricsForAClientThatDoesNotRead(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		ended := make(chan error, 1)
+		f := newFixture(t, setup{options: Options{Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			var err error
+			for n := 0; n < 100 && err == nil; n++ {
+				_, err = io.WriteString(w, strings.Repeat("a", 100_000))
+			}
+			ended <- err
+		})}})
+		conn, err := f.net.dial(t.Context(), "warden")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := io.WriteString(conn, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		elapse(40 * time.Second)
+		select {
+		case err := <-ended:
+			if err == nil {
+				t.Error("who read it?")
+			}
+		default:
+			t.Error("the handler still writes")
+		}
+	})
+}
+
 // The end of a request that comes while its body is read ends nothing else:
 // not the process either.
 func TestHTTP2ClientsThatLeaveInTheirBody(t *testing.T) {

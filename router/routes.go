@@ -104,5 +104,7 @@ func (r *Router) serveMetrics(x *exchange) {
 		x.refuse(unknownPath(x.req))
 		return
 	}
+	x.deadlines.BeginWrite()
+	defer x.deadlines.EndWrite()
 	r.opts.Metrics.ServeHTTP(x.w, x.req)
 }
