@@ -179,6 +179,7 @@ func (w *Watch) Run(ctx context.Context, bus *events.Bus) {
 	if w.hold != nil {
 		beside.Go(func() { w.hold.watch(ctx) })
 	}
+	beside.Go(func() { w.followXIDs(ctx) })
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	w.sample(ctx, bus)
@@ -188,12 +189,22 @@ func (w *Watch) Run(ctx context.Context, bus *events.Bus) {
 			return
 		case <-tick.C:
 			w.sample(ctx, bus)
+		}
+	}
+}
+
+// followXIDs acts on what the driver reports, also while a look at a GPU that
+// failed takes its time, until ctx ends or nothing more can come.
+func (w *Watch) followXIDs(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
 		case x, more := <-w.events:
-			if more {
-				w.faults.onXID(x)
-			} else {
-				w.events = nil
+			if !more {
+				return
 			}
+			w.faults.onXID(x)
 		}
 	}
 }
