@@ -62,8 +62,8 @@ func newExchange(r *Router, w http.ResponseWriter, req *http.Request) *exchange 
 // serveEngine is the path of every request that an engine answers.
 func (r *Router) serveEngine(x *exchange) {
 	x.trace()
-	if !r.enter() {
-		x.refuse(rejected(placement.Reject{Why: whyClosed}, "warden"))
+	if why := r.enter(); why != "" {
+		x.refuse(rejected(placement.Reject{Why: why}, "warden"))
 		return
 	}
 	defer r.leave()

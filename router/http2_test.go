@@ -121,6 +121,35 @@ func TestMetricsForAClientThatDoesNotRead(t *testing.T) {
 	})
 }
 
+// Connections are bounded elsewhere; requests are not bounded by them.
+func TestHTTP2RequestsAtOnceAreBounded(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		f := newFixture(t, setup{engines: 1, options: Options{MaxOpen: 2}})
+		f.overHTTP2()
+		answer := make(chan struct{})
+		f.engines[0].set(func(w http.ResponseWriter, req *http.Request) {
+			<-answer
+			sayHello(w, req)
+		})
+		statuses := make(chan int)
+		for range 3 {
+			go func() { statuses <- f.post("/v1/chat/completions", chatBody("x")).status }()
+		}
+		if got := <-statuses; got != http.StatusTooManyRequests {
+			t.Errorf("one of three was answered with %d", got)
+		}
+		close(answer)
+		for range 2 {
+			if got := <-statuses; got != http.StatusOK {
+				t.Errorf("one of two was answered with %d", got)
+			}
+		}
+		if got := f.post("/v1/chat/completions", chatBody("x")).status; got != http.StatusOK {
+			t.Errorf("the next was answered with %d", got)
+		}
+	})
+}
+
 // The end of a request that comes while its body is read ends nothing else:
 // not the process either.
 func TestHTTP2ClientsThatLeaveInTheirBody(t *testing.T) {

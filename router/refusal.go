@@ -39,6 +39,8 @@ func rejected(a placement.Reject, model string) refusal {
 		message = "the same request was sent again; this one was ended for the later one"
 	case placement.WhyQueueFull:
 		message = "too many requests wait for " + model
+	case whyTooMany:
+		message = "warden has as many requests as its limit of open files allows: raise it (ulimit -n) or send fewer at once"
 	case placement.WhyPinnedGone:
 		return refusal{Error: dialect.Error{Status: http.StatusNotFound, Code: "previous_response_not_found",
 			Message: "the stored response is gone: its replica has restarted; send the whole history instead"}}
@@ -63,6 +65,7 @@ const (
 	whyNoReplica placement.Why = "no_replica"
 	whyClosed    placement.Why = "closed"
 	whyResent    placement.Why = "resent"
+	whyTooMany   placement.Why = "too_many_requests"
 )
 
 // closedRetry is when to ask again after a shutdown: a service manager that

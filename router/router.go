@@ -54,6 +54,10 @@ type Options struct {
 	// IdleTimeout bounds how long a client may send nothing of its body, or
 	// read nothing of its answer. Default 30 s.
 	IdleTimeout time.Duration
+	// MaxOpen bounds the requests for engines that are open at one time: each may
+	// take a connection to one, and a client's HTTP/2 connection brings many.
+	// 0: no bound.
+	MaxOpen int
 	// Metrics serves GET /metrics; nil makes it a 404.
 	Metrics http.Handler
 
@@ -172,15 +176,19 @@ func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	route.serve(r, x)
 }
 
-// enter counts a request that a replica may serve; false while draining.
-func (r *Router) enter() bool {
+// enter counts a request that a replica may serve, or says why none may: the
+// Router drains, or too many are open.
+func (r *Router) enter() (refused placement.Why) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.draining {
-		return false
+	switch {
+	case r.draining:
+		return whyClosed
+	case r.opts.MaxOpen > 0 && r.open >= r.opts.MaxOpen:
+		return whyTooMany
 	}
 	r.open++
-	return true
+	return ""
 }
 
 func (r *Router) leave() {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/lm-warden/warden/cmd/internal/conns"
 	"github.com/lm-warden/warden/cmd/internal/gpuwatch"
 	"github.com/lm-warden/warden/cmd/internal/paths"
 	"github.com/lm-warden/warden/cmd/internal/plan"
@@ -31,6 +32,7 @@ func (d *Daemon) newRouter() (*router.Router, error) {
 	opts := router.Options{
 		Log: d.log, Keys: d.front.Keys(), Hosts: d.cfg.AllowedHosts, Origins: d.cfg.AllowedOrigins,
 		StrictModels: d.cfg.StrictModelNames, SessionHeaders: d.cfg.SessionHeaders,
+		MaxOpen: int(conns.Limit()),
 		OnFailure: func(id router.ReplicaID, generation uint64, err error) {
 			d.sup.ReportFailure(supervisor.ReplicaID(id), generation, err)
 		},
