@@ -29,9 +29,10 @@ type Replica struct {
 	active       int // homed conversations seen within the active window
 	activeTokens int // their footprint in tokens, the shared prefix not counted
 
+	stats EngineView // in front of the caches: read for all replicas at each choice
+
 	cache shadow.Cache
 	host  shadow.Cache // the second tier, where there is one
-	stats EngineView
 
 	// Rate is its prefill speed.
 	Rate estimate.Rate
