@@ -35,9 +35,9 @@ func call(number, fd uintptr, p []byte) (int, error) {
 }
 
 // retry makes a call again when a signal came first.
-func retry(number, fd uintptr, at unsafe.Pointer, n int) (int, error) {
+func retry(number, fd uintptr, at unsafe.Pointer, size int) (int, error) {
 	for {
-		n, _, errno := syscall.RawSyscall(number, fd, uintptr(at), uintptr(n))
+		n, _, errno := syscall.RawSyscall(number, fd, uintptr(at), uintptr(size))
 		switch errno {
 		case 0:
 			return int(n), nil

@@ -206,6 +206,7 @@ func listen(address string) (net.Listener, error) {
 func (d *Daemon) Run(ctx context.Context) error {
 	defer close(d.ended)
 	defer d.before.close()
+	defer d.useFewProcessors()()
 	alive, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	d.logStart()

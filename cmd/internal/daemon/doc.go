@@ -12,7 +12,8 @@
 //   - serve: Run in daemon.go; access.go (who may use the API; package front has
 //     keys and certificate), recorders.go (who hears of finished requests: access
 //     log, traces), metrics.go (GET /metrics), demo.go (the load of `up --demo`),
-//     systemd.go (what a service manager is told)
+//     systemd.go (what a service manager is told), processors.go (how many of
+//     the machine's it takes)
 //   - status and orders: status.go puts together what the parts know, orders.go
 //     does what the control API asks for, tuning.go (what the plan chose for
 //     the engines), history.go (the last hour), settings.go is what GET /v1/config
