@@ -181,6 +181,28 @@ func TestStaleConnections(t *testing.T) {
 	}
 }
 
+// So it is when the closing comes only after the request.
+func TestConnectionClosedOnARequest(t *testing.T) {
+	var connections atomic.Int64
+	l := engine(t, func(_ int, s *server) {
+		connections.Add(1)
+		if s.read() != nil {
+			s.say("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+			s.read() // and close
+		}
+	})
+	for i := range int64(2) {
+		a, err := l.Send(t.Context(), post)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if body, err := io.ReadAll(a); string(body) != "ok" || err != nil || connections.Load() != i+1 {
+			t.Errorf("answer %d: %q, %v after %d connections", i+1, body, err, connections.Load())
+		}
+		a.Close()
+	}
+}
+
 // The end of the context ends whatever is being waited for, and the engine
 // learns it from its connection.
 func TestCancel(t *testing.T) {
