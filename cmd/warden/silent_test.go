@@ -2,10 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -43,6 +47,55 @@ func TestUpgradeIsNeverTakenForTheEnd(t *testing.T) {
 	w.connect()
 	if diff := cmp.Diff(before, identities(w.waitFor(allReady))); diff != "" {
 		t.Errorf("engines before (-) and after (+):\n%s", diff)
+	}
+}
+
+// A program that is no warden changes nothing, and is named; a stop does not
+// wait for one that never reports.
+func TestUpgradeToSomethingElse(t *testing.T) {
+	home := newHome(t)
+	program := filepath.Join(home, "program")
+	content, err := os.ReadFile(binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(content []byte) {
+		t.Helper()
+		if err := errors.Join(os.WriteFile(program+".new", content, 0o700), os.Rename(program+".new", program)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(content)
+	cmd := exec.Command(program, "up", "--no-tui", "--progress", "plain", "--demo", "--demo-sessions", "0", "--listen", "127.0.0.1:0", "--dp", "1",
+		"--", "--sim-load", "200ms")
+	cmd.Env = environment(home)
+	w := launchCommand(t, home, cmd)
+	w.waitFor(allReady)
+	put([]byte("#!/bin/sh\nexit 7\n"))
+	if out, code := w.runCommand("upgrade"); code != exit.Failed || !strings.Contains(out, program+", ended before it was ready: exit status 7") {
+		t.Errorf("%d %s", code, out)
+	}
+	w.waitFor(allReady)
+	begun := filepath.Join(home, "begun")
+	put([]byte("#!/bin/sh\necho > " + begun + "\nsleep 100\n"))
+	upgraded := make(chan string)
+	go func() {
+		out, _ := w.runCommand("upgrade")
+		upgraded <- out
+	}()
+	w.waitFor(func(control.Status) bool { _, err := os.Stat(begun); return err == nil })
+	ordered := time.Now()
+	if out, code := w.runCommand("down"); code != exit.OK {
+		t.Errorf("down: %d %s", code, out)
+	}
+	if took := time.Since(ordered); took > 20*time.Second {
+		t.Errorf("the stop took %s", took)
+	}
+	if _, err := control.Dial(t.Context(), w.client.Socket()); !errors.Is(err, control.ErrNoDaemon) {
+		t.Errorf("after the stop: %v", err)
+	}
+	if out := <-upgraded; !strings.Contains(out, "stopping") {
+		t.Errorf("the upgrade was told %s", out)
 	}
 }
 

@@ -133,7 +133,7 @@ func (d *Daemon) startSuccessor() (*successor, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}  // signals of a terminal reach it through us
 	if err := cmd.Start(); err != nil {
 		link.Close()
-		return nil, fmt.Errorf("cannot start the new warden: %w", err)
+		return nil, exit.Fail(exit.Start, fmt.Errorf("cannot start the new warden: %w", err), "install the new program at "+program)
 	}
 	s := &successor{cmd: cmd, link: link, ended: make(chan struct{})}
 	go func() {
@@ -141,22 +141,48 @@ func (d *Daemon) startSuccessor() (*successor, error) {
 		_ = cmd.Wait() // ProcessState keeps how it ended
 	}()
 	theirs.Close() // so that its end shows
-	if err := s.prepare(d); err != nil {
+	prepared := make(chan struct{})
+	go func() {
+		select {
+		case <-d.stopping:
+			link.Close() // a stop does not wait for one that may never be ready
+		case <-prepared:
+		}
+	}()
+	err = s.prepare(d)
+	close(prepared)
+	if err != nil {
 		s.dismiss()
-		return nil, err
+		return nil, s.explain(err)
 	}
 	return s, nil
 }
 
 func (s *successor) prepare(d *Daemon) error {
 	if err := s.link.SendListener(d.api); err != nil {
-		return fmt.Errorf("cannot pass the API's socket on: %w", err)
+		return errors.Join(errSilentEnd, err)
 	}
 	rep, err := s.link.ReceiveReport(takeoverLimit)
 	if err != nil {
-		return exit.Fail(exit.Start, fmt.Errorf("the new warden does not start: %w", err), "its log says why; `warden config validate` and `warden doctor` check what it needs")
+		return errors.Join(errSilentEnd, err)
 	}
 	return rep.Err()
+}
+
+// errSilentEnd is a successor that ended, or was ended, without a report.
+var errSilentEnd = errors.New("no report from the new warden")
+
+// explain says how a dismissed successor ended, unless it told the reason itself.
+func (s *successor) explain(err error) error {
+	if !errors.Is(err, errSilentEnd) {
+		return err
+	}
+	how := "ended before it was ready: " + s.cmd.ProcessState.String()
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		how = fmt.Sprintf("was not ready in %s", takeoverLimit)
+	}
+	return exit.Fail(exit.Start, fmt.Errorf("the new warden, %s, %s", s.cmd.Path, how),
+		"the log of this one has what it said; `"+s.cmd.Path+" version` shows whether it is a warden")
 }
 
 // dismiss ends a successor that does not take over.
@@ -168,6 +194,8 @@ func (s *successor) dismiss() {
 		_ = s.cmd.Process.Kill()
 		<-s.ended
 	}
+	// What it has started would hold the control socket's lock that it inherited. It leads a session of its own.
+	_ = syscall.Kill(-s.cmd.Process.Pid, syscall.SIGKILL)
 }
 
 // takeoverArgs is this command line with --takeover right behind the command.
