@@ -3,6 +3,8 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -70,7 +72,13 @@ func TestRestartAfterACrashAdopts(t *testing.T) {
 			// whichever replica serves the next one must find it there.
 			flags := []string{"--demo", "--demo-sessions", "0", "--dp", "2", "--affinity", "off"}
 			w := launch(t, home, append(flags, "--listen", "127.0.0.1:0")...)
-			before := identities(w.waitFor(allReady))
+			status := w.waitFor(allReady)
+			for _, r := range status.Replicas {
+				if _, err := os.Stat(filepath.Join(status.LogDir, r.ID, "engine.log")); err != nil {
+					t.Errorf("its log is not in the log_dir of the status: %v", err)
+				}
+			}
+			before := identities(status)
 			c := &talk{w: w, session: "crash"}
 			served := map[string]bool{}
 			for range 4 {

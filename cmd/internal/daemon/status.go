@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/lm-warden/warden/cmd/internal/paths"
 	"github.com/lm-warden/warden/cmd/internal/plan"
 	"github.com/lm-warden/warden/cmd/internal/rates"
 	"github.com/lm-warden/warden/gpu"
@@ -25,7 +24,7 @@ func (d *Daemon) Status() control.Status {
 	samples, gpuNote := d.gpus.Latest()
 	s := control.Status{
 		Schema: control.Schema, Version: d.opts.Version, PID: pid, StartedAt: d.started, Now: now,
-		Listen: d.url(), Access: d.access(), State: d.state(replicas), GPUNote: gpuNote, Hold: d.gpus.Held(), LogDir: paths.StateDir(d.cfg.Name),
+		Listen: d.url(), Access: d.access(), State: d.state(replicas), GPUNote: gpuNote, Hold: d.gpus.Held(), LogDir: d.logDir(),
 		Models: []control.Model{}, Replicas: []control.Replica{}, GPUs: []control.GPU{},
 	}
 	for i, m := range d.models {

@@ -88,7 +88,7 @@ func (d *Daemon) newSupervisor(runtime string) (*keep.Supervisor, error) {
 	return keep.New(specs, keep.Options{
 		Launcher: launch.New(launch.Options{
 			Argv: self.Argv(self.Shim), RuntimeDir: runtime,
-			LogDir: filepath.Join(paths.StateDir(d.cfg.Name), "logs"), LockDir: d.lockDir(runtime),
+			LogDir: d.logDir(), LockDir: d.lockDir(runtime),
 		}),
 		Bus: d.bus, Log: d.log, StateDir: paths.StateDir(d.cfg.Name),
 		Work:    d.work,
@@ -97,6 +97,9 @@ func (d *Daemon) newSupervisor(runtime string) (*keep.Supervisor, error) {
 		Timing: keep.Timing{Timing: machine.Timing{StartSilence: d.cfg.Engine.StartTimeout}},
 	})
 }
+
+// logDir holds the engines' logs.
+func (d *Daemon) logDir() string { return filepath.Join(paths.StateDir(d.cfg.Name), "logs") }
 
 // lockDir holds one lock per GPU, for all wardens of this user. Simulated GPUs are
 // each warden's own.
