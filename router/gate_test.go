@@ -23,7 +23,7 @@ func TestUnlistedPathsAre404(t *testing.T) {
 		for _, path := range strings.Fields(`
 			/docs /redoc /openapi.json /version /ping /load /tokenizer_info /server_info /invocations
 			/v1/chat/completions/render /v1/chat/completions/derender /v1/chat/completions/batch /v1/completions/render
-			/v1/responses/resp_1 /v1/responses/resp_1/cancel /v1/models/m /v1/score /v1/rerank /v1/pooling /v1/audio/transcriptions
+			/v1/responses/resp_1 /v1/responses/resp_1/cancel /v1/score /v1/rerank /v1/pooling /v1/audio/transcriptions
 			/v1/audio/translations /v1/realtime /v1/systemone /v1/load_lora_adapter /v1/unload_lora_adapter /v1/files
 			/v2/embed /v2/rerank /v2/chat /inference/v1/generate /inference/v1/x /cohere/v2/chat
 			/pooling /classify /score /rerank /generative_scoring /kv_event_sources /scale_elastic_ep /is_scaling_elastic_ep

@@ -177,6 +177,23 @@ func (r *Router) serveModels(x *exchange) {
 	x.answerJSON(http.StatusOK, list)
 }
 
+// serveModel describes the model that a name means: requests for that name
+// would get it.
+func (r *Router) serveModel(x *exchange) {
+	asked := modelAsked(x.req)
+	d, rename, refused := r.models.Load().find(asked, r.opts.StrictModels)
+	if refused != nil {
+		x.refuse(*refused)
+		return
+	}
+	entries := d.entries(r.started)
+	i := 0
+	if !rename {
+		i = max(slices.IndexFunc(entries, func(e modelEntry) bool { return e.ID == asked }), 0)
+	}
+	x.answerJSON(http.StatusOK, entries[i])
+}
+
 func (d *deployment) entries(created time.Time) []modelEntry {
 	d.mu.Lock()
 	defer d.unlock()

@@ -26,10 +26,13 @@ func (rt route) allows(method string) bool { return slices.Contains(rt.methods, 
 // code. A path counts only as it is written below: no encoded letters, no
 // absolute form, no dots. The query is not looked at.
 func routeOf(req *http.Request) (route, bool) {
+	look := []string{http.MethodGet, http.MethodHead}
+	if modelAsked(req) != "" {
+		return route{methods: look, api: shapeOf(req), scope: keys.Infer | keys.Read, serve: (*Router).serveModel}, true
+	}
 	if req.URL.RawPath != "" || req.URL.Host != "" {
 		return route{api: shapeOf(req)}, false
 	}
-	look := []string{http.MethodGet, http.MethodHead}
 	post := func(api dialect.API) (route, bool) {
 		return route{methods: []string{http.MethodPost}, api: api, scope: keys.Infer, serve: (*Router).serveEngine}, true
 	}
@@ -59,6 +62,17 @@ func routeOf(req *http.Request) (route, bool) {
 		return route{methods: look, scope: keys.Read, serve: (*Router).serveMetrics}, true
 	}
 	return route{api: shapeOf(req)}, false
+}
+
+// modelAsked is the name in /v1/models/NAME, "" on other paths. Names of
+// repositories hold a slash, which clients encode; the name is looked up here
+// and reaches no engine, so its letters may be encoded.
+func modelAsked(req *http.Request) string {
+	const list = "/v1/models/"
+	if req.URL.Host != "" || !strings.HasPrefix(req.URL.EscapedPath(), list) {
+		return ""
+	}
+	return strings.TrimPrefix(req.URL.Path, list)
 }
 
 // shapeOf guesses whose error shape a client reads where the path does not

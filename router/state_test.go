@@ -70,6 +70,27 @@ func TestModelNames(t *testing.T) {
 			t.Errorf("models: %s (%v .. %v)", got, list["first_id"], list["last_id"])
 		}
 
+		for _, c := range []struct {
+			path   string
+			status int
+			says   string
+		}{
+			{"gemma", 200, `"id":"gemma"`},
+			{"Qwen/Qwen3-4B-Instruct-2507", 200, `"id":"Qwen/Qwen3-4B-Instruct-2507"`},
+			{"Qwen%2FQwen3-4B-Instruct-2507", 200, `"max_model_len":16384`},
+			{"GEMMA", 200, `"id":"gemma"`},
+			{"qwen3-4", 404, "did you mean qwen3-4b?"},
+			{"%2e%2e/models", 404, "unknown model"},
+		} {
+			r := f.do(f.request(t.Context(), "GET", "/v1/models/"+c.path, ""))
+			if r.status != c.status || !strings.Contains(r.body, c.says) {
+				t.Errorf("model %s: %d %s, want %d and %s", c.path, r.status, r.body, c.status, c.says)
+			}
+		}
+		if r := f.do(f.request(t.Context(), "POST", "/v1/models/gemma", "{}")); r.status != http.StatusMethodNotAllowed {
+			t.Errorf("POST to a model: %d", r.status)
+		}
+
 		// One that goes refuses what comes; one that stays keeps its replicas.
 		if err := f.router.SetModels(models[:1]); err != nil {
 			t.Fatal(err)
