@@ -224,6 +224,27 @@ func TestRealReplicaComesBackWhateverIsKilled(t *testing.T) {
 	h.shutdown()
 }
 
+// Whoever cleans up the runtime directory takes the engine's socket too. The engine goes on listening where nobody finds
+// it, and kept connections to it go on working: only a new one tells.
+func TestRealEngineThatCannotBeReachedAnyMoreIsReplaced(t *testing.T) {
+	b := newBox(t, "--children", "setsid")
+	h := b.start(1)
+	first := h.ready("r0", 1)
+	for _, path := range []string{b.socket("r0"), b.runtime()} {
+		if err := os.RemoveAll(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := h.ready("r0", 2)
+	if want := "its socket " + b.socket("r0") + " was removed"; r.PID == first.PID || r.Diagnosis.Cause != want || r.Restarts != 1 {
+		t.Errorf("%+v, want a new process because %q", r, want)
+	}
+	if n := len(b.left()); n != 2 {
+		t.Errorf("%d processes, want one engine with its helper", n)
+	}
+	h.shutdown()
+}
+
 func TestRealEnginesOutliveTheirSupervisor(t *testing.T) {
 	b := newBox(t, "--children", "setsid")
 	h := b.start(2)

@@ -30,7 +30,7 @@ func (h *HealthTracker) Observe(r Result, silent bool) machine.Event {
 	case r.Dead():
 		return machine.Dead{Why: "the engine reports that its core is dead"}
 	case r.refused():
-		return machine.Dead{Why: "the engine no longer listens"}
+		return machine.Dead{Why: r.unreachable()}
 	case r.Good():
 		h.bad = 0
 		h.good++

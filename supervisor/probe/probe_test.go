@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -39,7 +41,8 @@ func TestHealthTracker(t *testing.T) {
 		{"500 three times", []Result{{status: 500}, {status: 500}, {status: 500}}, machine.Slow{Why: "/health answers 500"}},
 		{"503", []Result{good, {status: 503}}, machine.Dead{Why: "the engine reports that its core is dead"}},
 		{"refused", []Result{{err: fmt.Errorf("dial: %w", syscall.ECONNREFUSED)}}, machine.Dead{Why: "the engine no longer listens"}},
-		{"socket removed", []Result{{err: syscall.ENOENT}}, machine.Dead{Why: "the engine no longer listens"}},
+		{"socket removed", []Result{{err: &net.OpError{Op: "dial", Addr: &net.UnixAddr{Name: "/run/r0.sock"}, Err: syscall.ENOENT}}},
+			machine.Dead{Why: "its socket /run/r0.sock was removed"}},
 		{"reset three times", []Result{{err: syscall.ECONNRESET}, {err: syscall.ECONNRESET}, {err: syscall.ECONNRESET}},
 			machine.Slow{Why: "/health fails: connection reset by peer"}},
 	}
@@ -184,6 +187,38 @@ func TestProbeOfASocketThatIsNotThere(t *testing.T) {
 	defer p.Close()
 	if r := p.Health(t.Context(), time.Second); !r.refused() || strings.Contains(r.String(), "http://") {
 		t.Errorf("%v", r)
+	}
+}
+
+// Connections that were made before go on working when the socket is gone, while nobody else can come in.
+func TestHealthIsAskedOverANewConnection(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener.(*net.UnixListener).SetUnlinkOnClose(false)
+	server := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}
+	go server.Serve(listener)
+	defer server.Close()
+	p, err := New("unix:"+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	if r := p.Health(t.Context(), time.Minute); !r.Good() {
+		t.Fatal(r)
+	}
+	if _, _, err := p.do(t.Context(), http.MethodGet, "/metrics", nil, maxMetrics); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	r := p.Health(t.Context(), time.Minute)
+	var h HealthTracker
+	if ev := h.Observe(r, false); ev != (machine.Dead{Why: "its socket " + path + " was removed"}) {
+		t.Errorf("%v makes %#v", r, ev)
 	}
 }
 

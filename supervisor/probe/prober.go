@@ -22,6 +22,7 @@ import (
 type Prober struct {
 	base   string
 	client *http.Client
+	fresh  *http.Client // a new connection for each question
 }
 
 const (
@@ -40,24 +41,21 @@ func New(address string, dial Dial) (*Prober, error) {
 	if dial == nil {
 		dial = (&net.Dialer{}).DialContext
 	}
-	transport := &http.Transport{
-		IdleConnTimeout:    probeIdle,
-		DisableCompression: true,
-		DialContext:        dial,
-	}
-	p := &Prober{base: strings.TrimSuffix(address, "/"), client: &http.Client{Transport: transport}}
+	p := &Prober{base: strings.TrimSuffix(address, "/")}
 	if path, found := strings.CutPrefix(address, "unix:"); found {
 		if !strings.HasPrefix(path, "/") {
 			return nil, fmt.Errorf("engine address %q: the socket's path must be absolute", address)
 		}
 		p.base = "http://engine"
-		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx, "unix", path) }
-		return p, nil
-	}
-	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "http" || u.Host == "" {
+		network := dial
+		dial = func(ctx context.Context, _, _ string) (net.Conn, error) { return network(ctx, "unix", path) }
+	} else if u, err := url.Parse(address); err != nil || u.Scheme != "http" || u.Host == "" {
 		return nil, fmt.Errorf("engine address %q: want unix:/path or http://host:port", address)
 	}
+	kept := &http.Transport{IdleConnTimeout: probeIdle, DisableCompression: true, DialContext: dial}
+	fresh := kept.Clone()
+	fresh.DisableKeepAlives = true
+	p.client, p.fresh = &http.Client{Transport: kept}, &http.Client{Transport: fresh}
 	return p, nil
 }
 
@@ -82,6 +80,14 @@ func (r Result) late() bool { return errors.Is(r.err, context.DeadlineExceeded) 
 // refused reports whether nobody listens at the address.
 func (r Result) refused() bool { return Refused(r.err) }
 
+// unreachable says why nobody is reached at the address. An engine whose socket was removed listens on, unseen.
+func (r Result) unreachable() string {
+	if op, ok := errors.AsType[*net.OpError](r.err); ok && op.Addr != nil && errors.Is(r.err, os.ErrNotExist) {
+		return fmt.Sprintf("its socket %s was removed", op.Addr)
+	}
+	return "the engine no longer listens"
+}
+
 // Refused reports whether an error means that nobody listens.
 func Refused(err error) bool {
 	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, os.ErrNotExist)
@@ -97,11 +103,12 @@ func (r Result) String() string {
 	return "/health fails: " + r.err.Error()
 }
 
-// Health asks for /health, for at most limit.
+// Health asks for /health, for at most limit, over a new connection: one from before goes on working when no other can be
+// made, and the next request may need one.
 func (p *Prober) Health(ctx context.Context, limit time.Duration) Result {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	status, _, err := p.do(ctx, http.MethodGet, "/health", nil, maxAnswer)
+	status, _, err := do(ctx, p.fresh, http.MethodGet, p.base+"/health", nil, maxAnswer)
 	return Result{status: status, err: err}
 }
 
@@ -201,14 +208,18 @@ func (p *Prober) Metrics(ctx context.Context, engine supervisor.Engine) (supervi
 }
 
 func (p *Prober) do(ctx context.Context, method, path string, body []byte, limit int64) (int, []byte, error) {
-	req, err := http.NewRequestWithContext(ctx, method, p.base+path, bytes.NewReader(body))
+	return do(ctx, p.client, method, p.base+path, body, limit)
+}
+
+func do(ctx context.Context, client *http.Client, method, target string, body []byte, limit int64) (int, []byte, error) {
+	req, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(body))
 	if err != nil {
 		return 0, nil, err
 	}
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	resp, err := p.client.Do(req)
+	resp, err := client.Do(req)
 	if err != nil {
 		return 0, nil, withoutURL(err)
 	}
