@@ -21,10 +21,12 @@ import (
 
 // Options configure a Launcher. The directories may not exist yet; all are needed.
 type Options struct {
-	Argv       []string // how to run shim.Main: this program and the name of its hidden sub-command
-	RuntimeDir string   // sockets and state files, one directory a replica; short, because of unix socket paths
-	LogDir     string   // engine logs, one directory a replica
-	LockDir    string   // GPU locks; the same for all wardens of a user, so that no two of them use one GPU
+	// Argv tells how to run shim.Main: this program and the name of its hidden sub-command. It is asked at each start,
+	// because an update removes and replaces the program's file while it runs.
+	Argv       func() []string
+	RuntimeDir string // sockets and state files, one directory a replica; short, because of unix socket paths
+	LogDir     string // engine logs, one directory a replica
+	LockDir    string // GPU locks; the same for all wardens of a user, so that no two of them use one GPU
 
 	// OrphanStop ends engines that no warden was connected to for this long. 0 = they run on until a new warden
 	// adopts or Sweep ends them.
@@ -149,7 +151,8 @@ func (s *Launcher) startShim(dir string) (*exec.Cmd, error) {
 		return nil, err
 	}
 	defer own.Close()
-	cmd := exec.Command(s.opts.Argv[0], append(slices.Clone(s.opts.Argv[1:]), "--dir", dir)...)
+	argv := s.opts.Argv()
+	cmd := exec.Command(argv[0], append(slices.Clone(argv[1:]), "--dir", dir)...)
 	cmd.Dir = dir
 	cmd.Env = []string{} // it needs nothing; the engine's environment is in its spec
 	cmd.Stderr = own

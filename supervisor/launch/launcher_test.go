@@ -54,7 +54,7 @@ func newYard(t *testing.T) *yard {
 	}
 	y := &yard{t: t, dir: dir, self: self}
 	y.l = New(Options{
-		Argv: []string{self, "__shim"}, RuntimeDir: filepath.Join(dir, "run"), LogDir: filepath.Join(dir, "log"),
+		Argv: func() []string { return []string{self, "__shim"} }, RuntimeDir: filepath.Join(dir, "run"), LogDir: filepath.Join(dir, "log"),
 		LockDir: filepath.Join(dir, "locks"), KillPatience: 200 * time.Millisecond,
 	})
 	t.Cleanup(func() {
@@ -188,12 +188,13 @@ func TestKillDoesNotNeedTheShim(t *testing.T) {
 
 func TestAShimThatCannotStart(t *testing.T) {
 	y := newYard(t)
-	y.l.opts.Argv = []string{filepath.Join(y.dir, "none")}
+	program := filepath.Join(y.dir, "none")
+	y.l.opts.Argv = func() []string { return []string{program} }
 	if _, err := y.l.Launch(t.Context(), y.order(1)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no program: %v", err)
 	}
-	y.l.opts.Argv = []string{"/bin/false"}
-	if _, err := y.l.Launch(t.Context(), y.order(1)); err == nil {
-		t.Error("a program that is no shim: no error")
+	program = "/bin/false" // and it is asked for at each start
+	if _, err := y.l.Launch(t.Context(), y.order(1)); err == nil || errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a program that is no shim: %v", err)
 	}
 }

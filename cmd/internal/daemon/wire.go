@@ -87,7 +87,7 @@ func (d *Daemon) newSupervisor(runtime string) (*keep.Supervisor, error) {
 	}
 	return keep.New(specs, keep.Options{
 		Launcher: launch.New(launch.Options{
-			Argv: self.Argv(self.Shim), RuntimeDir: runtime,
+			Argv: func() []string { return self.Argv(self.Shim) }, RuntimeDir: runtime,
 			LogDir: d.logDir(), LockDir: d.lockDir(runtime),
 		}),
 		Bus: d.bus, Log: d.log, StateDir: paths.StateDir(d.cfg.Name),

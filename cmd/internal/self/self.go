@@ -21,9 +21,10 @@ var started, errStarted = os.Executable()
 func File() (string, error) { return started, errStarted }
 
 // Path starts this program, also after its file was replaced by an upgrade, or
-// removed.
+// removed. A file that nobody may run yet is still being installed.
 func Path() string {
-	if _, err := os.Stat(started); err != nil {
+	info, err := os.Stat(started)
+	if err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
 		return "/proc/self/exe"
 	}
 	return started

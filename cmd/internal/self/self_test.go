@@ -21,10 +21,14 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 		moved := Path()
-		if err := os.WriteFile(file, nil, 0o700); err != nil {
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
 			panic(err)
 		}
-		os.Stdout.WriteString(file + " " + moved + " " + Path())
+		unfinished := Path()
+		if err := os.Chmod(file, 0o700); err != nil {
+			panic(err)
+		}
+		os.Stdout.WriteString(file + " " + moved + " " + unfinished + " " + Path())
 		return
 	}
 	os.Exit(m.Run())
@@ -44,7 +48,7 @@ func TestMovedProgram(t *testing.T) {
 	cmd := exec.Command(file)
 	cmd.Env = append(os.Environ(), moveEnv+"="+file+".old")
 	out, err := cmd.Output()
-	if want := file + " /proc/self/exe " + file; err != nil || string(out) != want {
+	if want := file + " /proc/self/exe /proc/self/exe " + file; err != nil || string(out) != want {
 		t.Errorf("%q, want %q: %v", out, want, err)
 	}
 }
