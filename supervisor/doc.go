@@ -25,8 +25,8 @@
 //
 // Any exit while the replica is wanted is a failure, also with code 0: vLLM exits 0 when its core dies.
 // "Stopped" means that no process of the engine's tree is alive; a start also waits for the GPU's memory, and while the
-// driver refuses every start none is tried and no healthy engine is ended (keep.Options.Hold). A broken GPU costs its own
-// replica only (keep.Supervisor.SetAside).
+// driver refuses every start, or no disk has room for one, none is tried and no healthy engine is ended
+// (keep.Options.Hold). A broken GPU costs its own replica only (keep.Supervisor.SetAside).
 // Whether requests may go to a replica is decided in seconds, whether it is restarted in minutes: by lack of progress
 // while work is held, and an unanswered test request. A stall of 60 s restarts nothing.
 // The log is read for the screen and for the diagnosis of an end, never to decide that an engine is ready.

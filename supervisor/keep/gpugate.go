@@ -96,12 +96,7 @@ func (r *replica) waitForGate() {
 	uuids := r.spec.GPUUUIDs
 	gate := startGate{
 		timing: r.opts.Timing, baseline: r.baseline,
-		hold: func(ctx context.Context) string {
-			if len(uuids) == 0 {
-				return ""
-			}
-			return r.opts.Hold(ctx, uuids)
-		},
+		hold: func(ctx context.Context) string { return r.opts.Hold(ctx, uuids) },
 		held: func(why string) { r.post(ctx, machine.Held{Why: why}) },
 		free: func(ctx context.Context) (uint64, bool) {
 			if len(uuids) == 0 {

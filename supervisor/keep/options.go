@@ -23,7 +23,8 @@ type Options struct {
 	// start waits for it. nil = never known.
 	GPUFree func(ctx context.Context, uuids []string) (free uint64, known bool)
 	// Hold says why no engine can start on these devices now, in words that end with the fix; "" = one can. It is asked
-	// before each start, again and again while it holds, and may take its time. nil = never.
+	// before each start, again and again while it holds, and may take its time; without devices for an engine that uses
+	// none. nil = never.
 	Hold func(ctx context.Context, uuids []string) (why string)
 	// Pin returns the spec with its devices as they are numbered now: a number moves when another device is lost. It is
 	// asked at each start; an error fails that start. nil = the numbers never move.

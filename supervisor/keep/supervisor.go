@@ -234,7 +234,7 @@ func (s *Supervisor) order(id supervisor.ReplicaID, name string, ev machine.Even
 // A replica that is parked, stopped or in back-off starts now, and its failures are forgotten. One that serves is left
 // alone while no engine can start: it could not come back.
 func (s *Supervisor) Restart(id supervisor.ReplicaID, drain time.Duration) error {
-	if r := s.replica(id); r != nil && len(r.spec.GPUUUIDs) > 0 && r.snapshot().State.Serving() {
+	if r := s.replica(id); r != nil && r.snapshot().State.Serving() {
 		ctx, cancel := context.WithTimeout(context.Background(), holdPatience)
 		defer cancel()
 		if why := s.opts.Hold(ctx, r.spec.GPUUUIDs); why != "" {

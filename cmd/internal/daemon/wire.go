@@ -92,7 +92,7 @@ func (d *Daemon) newSupervisor(runtime string) (*keep.Supervisor, error) {
 		}),
 		Bus: d.bus, Log: d.log, StateDir: paths.StateDir(d.cfg.Name),
 		Work:    d.work,
-		GPUFree: d.gpus.Free, Hold: d.gpus.MayStart, Pin: d.gpus.Pin, BootID: gpuwatch.BootID(d.log),
+		GPUFree: d.gpus.Free, Hold: d.mayStart(runtime), Pin: d.gpus.Pin, BootID: gpuwatch.BootID(d.log),
 		Changed: d.facts.changed, Scraped: d.metrics.Keep, ParallelStart: d.cfg.Engine.ParallelStart,
 		Timing: keep.Timing{Timing: machine.Timing{StartSilence: d.cfg.Engine.StartTimeout}},
 	})
