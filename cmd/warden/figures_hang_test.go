@@ -64,7 +64,7 @@ func superviseOne(t *testing.T) *supervised {
 		Address: "unix:" + e.socket, Args: []string{"--sim-load", "100ms"}, MaxNumSeqs: 8, Engine: engine,
 	}}, keep.Options{
 		Launcher: shims.New(shims.Options{
-			Argv: []string{binary, "__shim"}, RuntimeDir: filepath.Join(home, "run"), LogDir: filepath.Join(home, "log"), LockDir: filepath.Join(home, "locks"),
+			Argv: func() []string { return []string{binary, "__shim"} }, RuntimeDir: filepath.Join(home, "run"), LogDir: filepath.Join(home, "log"), LockDir: filepath.Join(home, "locks"),
 		}),
 		Work: func(supervisor.ReplicaID) supervisor.Work {
 			return supervisor.Work{Held: 1, LastByte: *e.answered.Load()}
