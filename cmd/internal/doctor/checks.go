@@ -46,6 +46,9 @@ func configuration(f Facts) []Finding {
 }
 
 func daemon(f Facts) []Finding {
+	if silent := f.Daemon.Silent; silent != nil {
+		return one("warden", Warn, silent.Error(), silent.Hint())
+	}
 	if f.Daemon.PID == 0 {
 		return nil
 	}
@@ -53,7 +56,7 @@ func daemon(f Facts) []Finding {
 }
 
 func leftovers(f Facts) []Finding {
-	if f.Daemon.PID != 0 || len(f.Left) == 0 {
+	if f.Daemon.PID != 0 || f.Daemon.Silent != nil || len(f.Left) == 0 {
 		return nil
 	}
 	var names []string

@@ -15,6 +15,7 @@ import (
 	"github.com/lm-warden/warden/cmd/internal/plan"
 	"github.com/lm-warden/warden/gpu"
 	"github.com/lm-warden/warden/supervisor"
+	"github.com/lm-warden/warden/supervisor/control"
 	"github.com/lm-warden/warden/supervisor/vllm"
 )
 
@@ -140,10 +141,12 @@ type Socket struct {
 	Max  int // bytes that a path may have
 }
 
-// Daemon is a warden of this name that runs already. PID 0 = none.
+// Daemon is a warden of this name that runs already. PID 0 = none, or unknown of
+// one that is silent.
 type Daemon struct {
 	PID     int
 	Version string
+	Silent  *control.SilentError // nil = it answers, or there is none
 }
 
 // Left is an engine that runs without a warden.

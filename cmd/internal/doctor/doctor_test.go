@@ -20,6 +20,7 @@ import (
 	"github.com/lm-warden/warden/gpu"
 	"github.com/lm-warden/warden/gpu/xid"
 	"github.com/lm-warden/warden/supervisor"
+	"github.com/lm-warden/warden/supervisor/control"
 	"github.com/lm-warden/warden/supervisor/vllm"
 	"github.com/lm-warden/warden/supervisor/vllm/tune"
 )
@@ -84,6 +85,15 @@ func TestEachCheck(t *testing.T) {
 			Fail, "configuration", "warden.yaml:12", "mend it"},
 		{"running", func(f *Facts) { f.Daemon = Daemon{PID: 7, Version: "1.2"}; f.Left = []Left{{"r0", "m", 9}} },
 			OK, "warden", "warden 1.2 runs already (pid 7)", ""},
+		{"frozen", func(f *Facts) {
+			f.Daemon = Daemon{PID: 7, Silent: &control.SilentError{PID: 7, Stopped: true, Socket: "/c"}}
+			f.Left = []Left{{"r0", "m", 9}}
+		}, Warn, "warden", "pid 7 is stopped by a signal", "kill -CONT 7"},
+		{"silent", func(f *Facts) {
+			f.Daemon = Daemon{Silent: &control.SilentError{Socket: "/c"}}
+			f.Left = []Left{{"r0", "m", 9}}
+		},
+			Warn, "warden", "has not answered on /c", "try again"},
 		{"left over", func(f *Facts) { f.Left = []Left{{"r0", "m", 9}, {"r1", "m", 10}} },
 			Warn, "engines", "r0 of m (pid 9), r1 of m (pid 10)", "warden down"},
 		{"driver mismatch", func(f *Facts) {

@@ -33,14 +33,7 @@ func Look(ctx context.Context, cfg configs.Config, models []plan.Model, config C
 		Dirs: dirFacts(cfg.Name), Socket: Socket{Path: filepath.Join(runtime, paths.LongestSocket), Max: paths.MaxSocketPath},
 		Container: LookAtContainer("/", os.LookupEnv),
 	}
-	dialCtx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	if client, err := control.Dial(dialCtx, paths.ControlSocket(cfg.Name)); err == nil {
-		if v, err := client.Version(dialCtx); err == nil {
-			facts.Daemon = Daemon{PID: v.PID, Version: v.Version}
-		}
-		client.Close()
-	}
+	facts.Daemon = lookForDaemon(ctx, paths.ControlSocket(cfg.Name))
 	left := plan.LeftEngines(runtime)
 	for _, s := range left {
 		facts.Left = append(facts.Left, Left{Replica: s.Replica, Model: s.Model, PID: s.PID})
@@ -70,6 +63,25 @@ func Look(ctx context.Context, cfg configs.Config, models []plan.Model, config C
 		facts.Engines.Models = models
 	}
 	return facts
+}
+
+// lookForDaemon waits as long as Dial does: only then is silence told from absence.
+func lookForDaemon(ctx context.Context, socket string) Daemon {
+	client, err := control.Dial(ctx, socket)
+	if err != nil {
+		if silent, is := errors.AsType[*control.SilentError](err); is {
+			return Daemon{PID: silent.PID, Silent: silent}
+		}
+		return Daemon{}
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	v, err := client.Version(ctx)
+	if err != nil {
+		return Daemon{} // it ended since
+	}
+	return Daemon{PID: v.PID, Version: v.Version}
 }
 
 func modelFacts(m plan.Model, catalogue []configs.Entry) Model {
