@@ -194,16 +194,15 @@ func (a *app) replicaCommand(use, short string, action control.ReplicaAction) *c
 	timeout := cmd.Flags().Duration("timeout", 30*time.Minute, "longest `TIME` to wait for each replica")
 	cmd.RunE = func(cmd *cobra.Command, ids []string) error {
 		return a.ask(cmd.Context(), func(ctx context.Context, c *control.Client) error {
-			if len(ids) == 0 {
-				status, err := c.Status(ctx)
-				if err != nil {
-					return err
-				}
-				for _, r := range status.Replicas {
-					ids = append(ids, r.ID)
-				}
+			status, err := c.Status(ctx)
+			if err != nil {
+				return err
 			}
-			for _, id := range ids {
+			all, err := remote.Replicas(status, ids) // before the first order: all or none
+			if err != nil {
+				return err
+			}
+			for _, id := range all {
 				said, err := remote.Order(ctx, c, id, action, *wait, *timeout)
 				if err != nil {
 					return err

@@ -5,6 +5,7 @@ package remote
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/lm-warden/warden/cmd/internal/exit"
 	"github.com/lm-warden/warden/cmd/internal/words"
@@ -24,6 +25,24 @@ func FindModel(s control.Status, name string) (control.Model, error) {
 		return control.Model{}, exit.Fail(exit.Usage, errors.New("several models are served: which one?"), words.Listed("served model", aliases))
 	}
 	return control.Model{}, exit.Fail(exit.Failed, fmt.Errorf("model %q is not served", name), words.Listed("served model", aliases))
+}
+
+// Replicas are the named replicas, all of them when none is named, or an error when
+// one is not there.
+func Replicas(s control.Status, names []string) ([]string, error) {
+	var all []string
+	for _, r := range s.Replicas {
+		all = append(all, r.ID)
+	}
+	if len(names) == 0 {
+		return all, nil
+	}
+	for _, name := range names {
+		if !slices.Contains(all, name) {
+			return nil, &control.Error{Code: control.CodeReplicaNotFound, Message: fmt.Sprintf("no replica %q", name), Hint: words.Listed("replica", all)}
+		}
+	}
+	return names, nil
 }
 
 // FindReplica looks a replica up by its name.

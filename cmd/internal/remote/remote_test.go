@@ -2,6 +2,7 @@ package remote
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -30,6 +31,23 @@ func TestFindModel(t *testing.T) {
 		m, err := FindModel(tt.status, tt.name)
 		if m.Alias != tt.want || exit.CodeOf(err) != tt.code || exit.HintOf(err) != tt.hint {
 			t.Errorf("%q of %d: %q, %v (code %d, hint %q)", tt.name, len(tt.status.Models), m.Alias, err, exit.CodeOf(err), exit.HintOf(err))
+		}
+	}
+}
+
+func TestReplicas(t *testing.T) {
+	status := control.Status{Replicas: []control.Replica{{ID: "r0"}, {ID: "r1"}}}
+	for _, tt := range []struct {
+		names, want []string
+		hint        string
+	}{
+		{nil, []string{"r0", "r1"}, ""},
+		{[]string{"r1"}, []string{"r1"}, ""},
+		{[]string{"r1", "r9"}, nil, "the replicas are r0, r1"},
+	} {
+		got, err := Replicas(status, tt.names)
+		if !slices.Equal(got, tt.want) || (err != nil) != (tt.hint != "") || exit.HintOf(err) != tt.hint {
+			t.Errorf("%q: %q, %v (hint %q)", tt.names, got, err, exit.HintOf(err))
 		}
 	}
 }
