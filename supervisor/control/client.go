@@ -36,11 +36,14 @@ const patience = 5 * time.Second
 const listenAgain = 20 * time.Millisecond
 
 // Dial returns a client once the daemon on socket has answered. It returns *NoDaemonError when there is none,
-// *SilentError when it lives and does not answer, and *PermissionError when the socket is another user's. ctx may
-// bound the wait further.
+// *SilentError when it lives and does not answer, *PermissionError when the socket is another user's, and
+// *PlaceError when the path is too long for one. ctx may bound the wait further.
 func Dial(ctx context.Context, socket string) (*Client, error) { return dial(ctx, socket, patience) }
 
 func dial(ctx context.Context, socket string, patience time.Duration) (*Client, error) {
+	if err := checkLength(socket); err != nil {
+		return nil, err
+	}
 	c := newClient(socket)
 	answer, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

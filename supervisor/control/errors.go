@@ -101,6 +101,35 @@ func userName(uid int) string {
 	return u.Username
 }
 
+// PlaceError is a path at which no daemon can have its socket.
+type PlaceError struct {
+	Socket string
+	Over   int // bytes above what a unix socket's path may have; 0 = something else is in the place
+}
+
+func (e *PlaceError) Error() string {
+	if e.Over > 0 {
+		return fmt.Sprintf("%s is %d bytes too long for a unix socket", e.Socket, e.Over)
+	}
+	return e.Socket + " exists and is not a socket"
+}
+
+// Hint is the way out.
+func (e *PlaceError) Hint() string {
+	if e.Over > 0 {
+		return "use a shorter --name, or set XDG_RUNTIME_DIR to a shorter directory"
+	}
+	return "remove it, or choose another --name"
+}
+
+// checkLength refuses a path that the kernel would call an invalid argument.
+func checkLength(path string) error {
+	if over := len(path) - maxSocketPath; over > 0 {
+		return &PlaceError{Socket: path, Over: over}
+	}
+	return nil
+}
+
 // AlreadyRunningError says who holds the socket.
 type AlreadyRunningError struct {
 	Socket  string

@@ -24,10 +24,9 @@ const answerTimeout = time.Second
 // drops it however its holder dies, so a socket file without a lock holder is a leftover and is removed. passed is the
 // lock from the daemon before, or nil.
 func claim(path string, passed *os.File) (*net.UnixListener, *os.File, error) {
-	if len(path) > maxSocketPath {
+	if err := checkLength(path); err != nil {
 		passed.Close()
-		return nil, nil, fmt.Errorf("cannot listen on %s: %d bytes, a unix socket path holds %d; choose a shorter runtime directory",
-			path, len(path), maxSocketPath)
+		return nil, nil, err
 	}
 	lock := passed
 	if lock == nil || !names(path+".lock", lock) {
@@ -101,7 +100,7 @@ func removeStale(path string) error {
 		return fmt.Errorf("cannot look at %s: %w", path, err)
 	}
 	if info.Mode().Type() != fs.ModeSocket {
-		return fmt.Errorf("cannot listen on %s: it exists and is not a socket; remove it or choose another name", path)
+		return &PlaceError{Socket: path}
 	}
 	conn, err := net.DialTimeout("unix", path, answerTimeout)
 	if err == nil {

@@ -105,16 +105,27 @@ func TestPathsThatCannotBeSockets(t *testing.T) {
 	if err := os.WriteFile(file, []byte("precious"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for name, path := range map[string]string{
-		"a file":        file,
-		"too long":      "/tmp/" + strings.Repeat("x", maxSocketPath),
-		"no such place": file + ".d/s.sock",
+	long := "/tmp/" + strings.Repeat("x", maxSocketPath)
+	for name, tt := range map[string]struct{ path, says, fix string }{
+		"a file":        {file, file + " exists and is not a socket", "remove it"},
+		"too long":      {long, long + " is 5 bytes too long", "XDG_RUNTIME_DIR"},
+		"no such place": {file + ".d/s.sock", "no such file or directory", ""},
 	} {
-		s, err := listen(path)
+		s, err := listen(tt.path)
 		if err == nil {
 			s.Close()
 			t.Errorf("%s: accepted", name)
+			continue
 		}
+		var place *PlaceError
+		if !strings.Contains(err.Error(), tt.says) || errors.As(err, &place) != (tt.fix != "") ||
+			place != nil && !strings.Contains(place.Hint(), tt.fix) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	var place *PlaceError
+	if _, err := Dial(testContext(t), long); !errors.As(err, &place) || place.Over != 5 {
+		t.Errorf("dialled with %v", err)
 	}
 	if got, err := os.ReadFile(file); err != nil || string(got) != "precious" {
 		t.Errorf("the file was touched: %q, %v", got, err)
