@@ -20,7 +20,8 @@ func Load(certFile, keyFile string) (*Certificate, error) {
 	return c, c.Reload(certFile, keyFile)
 }
 
-// Reload replaces the certificate; after an error the one before stays.
+// Reload replaces the certificate; after an error the one before stays. One that
+// has expired does not replace one that has not: clients would refuse it.
 func (c *Certificate) Reload(certFile, keyFile string) error {
 	info, err := os.Stat(keyFile)
 	if err != nil {
@@ -32,6 +33,11 @@ func (c *Certificate) Reload(certFile, keyFile string) error {
 	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
 	if err != nil {
 		return fmt.Errorf("certificate %s with key %s: %w", certFile, keyFile, err)
+	}
+	now, end := time.Now(), pair.Leaf.NotAfter
+	if before := c.now.Load(); before != nil && !now.Before(end) && now.Before(before.Leaf.NotAfter) {
+		return fmt.Errorf("certificate %s expired on %s, the one before is valid until %s",
+			certFile, end.UTC().Format(time.DateOnly), before.Leaf.NotAfter.UTC().Format(time.DateOnly))
 	}
 	c.now.Store(&pair)
 	return nil

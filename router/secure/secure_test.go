@@ -31,12 +31,17 @@ type files struct{ cert, key string }
 // write makes a certificate of its own for serial.
 func (f files) write(t *testing.T, serial int64) *x509.CertPool {
 	t.Helper()
+	return f.writeUntil(t, serial, time.Now().Add(time.Duration(serial)*time.Hour))
+}
+
+func (f files) writeUntil(t *testing.T, serial int64, end time.Time) *x509.CertPool {
+	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{SerialNumber: big.NewInt(serial), DNSNames: []string{"warden.test"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Duration(serial) * time.Hour), IsCA: true, BasicConstraintsValid: true}
+		NotBefore: end.Add(-24 * time.Hour), NotAfter: end, IsCA: true, BasicConstraintsValid: true}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
 		t.Fatal(err)
@@ -175,6 +180,33 @@ func TestReload(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		shown()
+	}
+}
+
+// A backup that is copied back, or a link to the wrong directory: clients would refuse what they accepted until then.
+func TestAnExpiredCertificateReplacesNoValidOne(t *testing.T) {
+	f := newFiles(t)
+	past := time.Now().Add(-time.Hour)
+	f.writeUntil(t, 1, past)
+	c, err := Load(f.cert, f.key)
+	if err != nil {
+		t.Fatalf("at the start, where there is no better one: %v", err)
+	}
+	f.writeUntil(t, 2, past.Add(time.Minute))
+	if err := c.Reload(f.cert, f.key); err != nil {
+		t.Errorf("in place of another expired one: %v", err)
+	}
+	f.write(t, 3)
+	if err := c.Reload(f.cert, f.key); err != nil {
+		t.Fatal(err)
+	}
+	valid := c.Expires()
+	f.writeUntil(t, 4, past)
+	if err := c.Reload(f.cert, f.key); err == nil || !strings.Contains(err.Error(), "expired on "+past.UTC().Format(time.DateOnly)) {
+		t.Errorf("in place of a valid one: %v", err)
+	}
+	if !c.Expires().Equal(valid) {
+		t.Errorf("expires %s, want that of before, %s", c.Expires(), valid)
 	}
 }
 
