@@ -2,9 +2,11 @@ package accesslog
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"strconv"
+	"syscall"
 )
 
 // file is the log on disk: path and, older, path.1 to path.<keep>. It is not
@@ -20,9 +22,13 @@ type file struct {
 	torn    bool // it ends in the middle of a line
 }
 
-// open opens path for its owner alone; what is there already stays.
+// open opens path for its owner alone; what is there already stays. It does not
+// wait for the reader of a pipe.
 func (l *file) open() error {
-	f, err := os.OpenFile(l.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	f, err := os.OpenFile(l.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY|syscall.O_NONBLOCK, 0o600)
+	if errors.Is(err, syscall.ENXIO) {
+		return fmt.Errorf("%s: a pipe that nobody reads: %w", l.path, syscall.ENXIO)
+	}
 	if err != nil {
 		return err
 	}

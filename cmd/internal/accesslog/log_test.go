@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -260,6 +261,27 @@ func TestUnwritablePathIsSaidAtOnce(t *testing.T) {
 	_, err := Open(Options{Path: filepath.Join(t.TempDir(), "nowhere", "access.log")})
 	if !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("error %v", err)
+	}
+}
+
+// Opening a pipe waits for its reader, and with it would the start.
+func TestAPipeThatNobodyReads(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(Options{Path: path}); !errors.Is(err, syscall.ENXIO) || !strings.Contains(err.Error(), path+": a pipe that nobody reads") {
+		t.Errorf("error %v", err)
+	}
+	reader, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	written(t, Options{Path: path}, answered("a"), answered("b"))
+	text, err := io.ReadAll(reader)
+	if err != nil || bytes.Count(text, []byte("\n")) != 2 {
+		t.Errorf("read %q, %v", text, err)
 	}
 }
 
