@@ -74,9 +74,10 @@ func playRouted(t *testing.T, r Run, policy string) (res Result) {
 	return res
 }
 
-// compare holds the two levels to each other. The p95 rests on a twentieth of
-// the turns: it is compared in long runs only, and at 16 sessions, where all nearly
-// fits, another seed alone moves it by 12 %.
+// compare holds the two levels to each other. Only long runs compare the p95,
+// which rests on a twentieth of the turns (at 16 sessions, where all nearly fits,
+// another seed alone moves it by 12 %), and the median session time: a short run
+// ends some forty sessions.
 func compare(t *testing.T, routed, placed Result, long bool) {
 	t.Helper()
 	near := func(what string, got, want, share, least float64) {
@@ -88,8 +89,8 @@ func compare(t *testing.T, routed, placed Result, long bool) {
 	near("tokens a minute", routed.OutputPerMinute, placed.OutputPerMinute, 0.05, 0)
 	near("hit rate", routed.HitRate, placed.HitRate, 0, 0.02)
 	near("p50", routed.TTFB.P50, placed.TTFB.P50, 0.05, 0.05)
-	near("session time", routed.Session.P50, placed.Session.P50, 0.07, 0)
 	if long {
+		near("session time", routed.Session.P50, placed.Session.P50, 0.07, 0)
 		near("p95", routed.TTFB.P95, placed.TTFB.P95, 0.15, 0.2)
 		near("Little's law", routed.Little, 1, 0.03, 0)
 	}
