@@ -24,7 +24,7 @@ build: ## build bin/warden
 
 .PHONY: test
 test: ## all Go tests, race detector on, random order
-	go test -race -shuffle=on ./...
+	go test -race -shuffle=on -timeout 20m ./...
 
 .PHONY: figures
 figures: ## the figures of supervision (cmd/warden/figures_test.go), ROUNDS (default 10) times the usual rounds
