@@ -38,7 +38,7 @@ var samples = []struct {
 	{"a length that overflows", crlf("POST / HTTP/1.1\nContent-Length: 18446744073709551621\n\nabcde"), ErrLength},
 	{"a length far to the right", crlf("POST / HTTP/1.1\nContent-Length:" + strings.Repeat(" ", 300) + "5\n\nabcde"), ErrLength},
 	{"space before the colon", crlf("POST / HTTP/1.1\nContent-Length: 5\nContent-Length : 6\n\nabcde"), ErrLength},
-	{"tab before the colon", crlf("POST / HTTP/1.1\nContent-Length: 5\nTransfer-Encoding\t: chunked\n\n"), ErrBoth},
+	{"tab before the colon", crlf("POST / HTTP/1.1\nContent-Length: 5\nTransfer-Encoding\t: chunked\n\n"), ErrEncoding},
 	{"unknown encoding", crlf("POST / HTTP/1.1\nTransfer-Encoding: xchunked\n\n0\n\n"), ErrEncoding},
 	{"a list of encodings", crlf("POST / HTTP/1.1\nTransfer-Encoding: gzip, chunked\n\n0\n\n"), ErrEncoding},
 	{"two encodings", crlf("POST / HTTP/1.1\nTransfer-Encoding: chunked\nTransfer-Encoding: identity\n\n0\n\n"), ErrEncoding},

@@ -35,13 +35,15 @@ func (h *head) add(text []byte, long bool) (done bool, err error) {
 		return false, nil // a long name; net/http refuses a line without colon
 	}
 	value = bytes.Trim(value, " \t")
-	// A name with white space around it is refused by net/http; some readers
-	// would trim it.
-	switch name = bytes.Trim(name, " \t\r\v\f"); {
-	case bytes.EqualFold(name, []byte("Content-Length")):
-		return false, h.contentLength(value, long)
-	case bytes.EqualFold(name, []byte("Transfer-Encoding")):
-		if long || h.chunked || !bytes.EqualFold(value, []byte("chunked")) {
+	// With white space around the name, some readers see the header and others
+	// do not.
+	plain := bytes.Trim(name, " \t\r\v\f")
+	padded := len(plain) != len(name)
+	switch {
+	case bytes.EqualFold(plain, []byte("Content-Length")):
+		return false, h.contentLength(value, long || padded)
+	case bytes.EqualFold(plain, []byte("Transfer-Encoding")):
+		if long || padded || h.chunked || !bytes.EqualFold(value, []byte("chunked")) {
 			return false, ErrEncoding
 		}
 		h.chunked = true
@@ -49,8 +51,8 @@ func (h *head) add(text []byte, long bool) (done bool, err error) {
 	return false, nil
 }
 
-func (h *head) contentLength(value []byte, long bool) error {
-	if long || h.hasLength || len(value) == 0 || len(value) > 16 {
+func (h *head) contentLength(value []byte, doubtful bool) error {
+	if doubtful || h.hasLength || len(value) == 0 || len(value) > 16 {
 		return ErrLength
 	}
 	for _, c := range value {
