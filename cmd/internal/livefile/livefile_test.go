@@ -48,6 +48,7 @@ func TestWatch(t *testing.T) {
 			}
 		}, 1},
 		{"written slowly", func(t *testing.T) {
+			<-time.After(Every / 2) // between two looks, not at the instant of one
 			for n := range 5 {
 				write(t, at("a"), "aaaaaaaaaa"[:n+2])
 				<-time.After(Every)
