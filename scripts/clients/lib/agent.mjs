@@ -34,8 +34,18 @@ export async function desk(warden, { argv, client, env: environment = () => ({})
     mkdirSync(dirname(path), { recursive: true });
     writeFileSync(path, text);
   };
+  const leave = async () => {
+    await recorder.stop();
+    rmSync(home, { recursive: true, force: true, maxRetries: 3 });
+  };
   const env = environment(recorder.url);
-  if (client) {
+  try {
+    if (client) await configure();
+  } catch (err) {
+    await leave(); // a server that still listens would keep the test from ending
+    throw err;
+  }
+  async function configure() {
     const { code, out } = await warden.run("env", client, "--json");
     if (code !== 0) throw new Error(out);
     const printed = JSON.parse(out.replaceAll(warden.url, recorder.url));
@@ -63,6 +73,8 @@ export async function desk(warden, { argv, client, env: environment = () => ({})
         clearTimeout(timer);
         kill("SIGKILL"); // helpers that it left behind
         child.once("close", () => resolve({ ...result, code, signal }));
+        // One that made a group of its own may hold the pipes for ever.
+        setTimeout(() => [child.stdout, child.stderr].forEach((pipe) => pipe.destroy()), 5_000).unref();
       });
     });
     return { ended, kill };
@@ -79,9 +91,6 @@ export async function desk(warden, { argv, client, env: environment = () => ({})
     // tell runs with a text on its standard input.
     tell: (input, ...args) => succeed(args, start(args, { input })),
     write,
-    async leave() {
-      await recorder.stop();
-      rmSync(home, { recursive: true, force: true, maxRetries: 3 });
-    },
+    leave,
   };
 }

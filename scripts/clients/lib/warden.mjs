@@ -37,12 +37,13 @@ export async function startWarden(flags, { limit = 60_000, env: more = {} } = {}
   const ended = new Promise((resolve) => child.once("exit", (code, signal) => resolve({ code, signal })));
   // run is one command of the warden program against this warden.
   const run = (...command) =>
-    new Promise((resolve) => {
-      const p = spawn(binary, command, { env, cwd: home });
+    new Promise((resolve, reject) => {
+      const p = spawn(binary, command, { env, cwd: home, timeout: 60_000 });
+      p.once("error", reject);
       let out = "";
       p.stdout.on("data", (chunk) => (out += chunk));
       p.stderr.on("data", (chunk) => (out += chunk));
-      p.once("exit", (code) => resolve({ code, out }));
+      p.once("close", (code) => resolve({ code, out })); // "exit" may come before the last of its output
     });
   // stop insists on an orderly end.
   const stop = async () => {
