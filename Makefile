@@ -58,7 +58,7 @@ leaks: ## 10^6 requests, a fifth of them with a fault, through one warden (about
 	go test -count=1 -timeout 2h -v -run '^TestFigureNoLeaks$$' ./cmd/warden -rounds 100
 
 .PHONY: vulncheck
-vulncheck: ## known holes in what warden is built from (needs vuln.go.dev)
+vulncheck: ## known holes in what warden is built from (vuln.go.dev, or the database that GOVULNDB names: a mirror, file:///DIR)
 	scripts/vulncheck.sh
 
 .PHONY: demo
