@@ -4,6 +4,7 @@
 // and says so.
 //
 // Reader's path: front.go (opening, serving, asking oneself), renew.go (changed
-// files), keysfile.go (the file that `warden keys` writes and warden reads).
+// files), keysfile.go (the file that `warden keys` writes and warden reads), keyslock.go
+// (one editor of it after the other), expiry.go (a certificate that ends).
 // The rules themselves are in router/keys, router/framing and router/secure.
 package front

@@ -122,20 +122,7 @@ func (f *Front) Warn(loopback bool) {
 	if !loopback && f.certificate == nil {
 		f.opts.Log.Warn("keys and prompts travel unencrypted beyond this machine: set tls_cert and tls_key, or put a TLS proxy before warden")
 	}
-	if f.certificate != nil {
-		f.warnOfExpiry()
-	}
-}
-
-// ExpirySoon is when an expiry is worth a warning: renewals are due well
-// before (Let's Encrypt's clients renew 30 days before the end).
-const ExpirySoon = 14 * 24 * time.Hour
-
-func (f *Front) warnOfExpiry() {
-	if left := time.Until(f.certificate.Expires()); left < ExpirySoon {
-		f.opts.Log.Warn("the API's certificate expires soon or has expired; a renewed file is read by itself",
-			"file", f.opts.CertFile, "expires", f.certificate.Expires())
-	}
+	f.warnOfExpiry()
 }
 
 // State is what there is to show.
@@ -144,6 +131,9 @@ type State struct {
 	Certificate string     // its file, "" without TLS
 	Expires     time.Time
 	Problem     error // what on disk does not count, and why
+	// KeysStale and CertificateStale say of which file that is: what was read
+	// before counts.
+	KeysStale, CertificateStale bool
 }
 
 // State describes the way in.
@@ -161,6 +151,7 @@ func (f *Front) State() State {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	s.KeysStale, s.CertificateStale = f.problems[f.opts.KeysFile] != "", f.problems[f.opts.CertFile] != ""
 	for _, file := range []string{f.opts.KeysFile, f.opts.CertFile} {
 		if text := f.problems[file]; text != "" {
 			s.Problem = errors.Join(s.Problem, errors.New(text))

@@ -48,8 +48,8 @@ func TestKeysAreReadAgain(t *testing.T) {
 			_, one := f.Keys().Find("first")
 			_, two := f.Keys().Find("second")
 			_, own := f.Keys().Find(f.OwnKey())
-			if one != first || two != second || !own || (f.State().Problem != nil) != problem {
-				t.Errorf("%s: first %v, second %v, own %v, problem %v", when, one, two, own, f.State().Problem)
+			if one != first || two != second || !own || (f.State().Problem != nil) != problem || f.State().KeysStale != problem || f.State().CertificateStale {
+				t.Errorf("%s: first %v, second %v, own %v, state %+v", when, one, two, own, f.State())
 			}
 		}
 		knows("at first", true, false, false)

@@ -63,7 +63,7 @@ func readPrivate(file string) ([]byte, error) {
 // AddKey writes k behind the others; a file that is not there is made. What
 // people wrote into it, comments too, stays.
 func AddKey(file string, k keys.Key) error {
-	return editKeys(file, func(content string, before []keys.Key) (string, error) {
+	return editKeys(file, true, func(content string, before []keys.Key) (string, error) {
 		if k.Name != "" && slices.ContainsFunc(before, func(b keys.Key) bool { return b.Name == k.Name }) {
 			return "", fmt.Errorf("there is a key %q already: choose another name, or `warden keys remove %s` first", k.Name, k.Name)
 		}
@@ -80,7 +80,7 @@ func AddKey(file string, k keys.Key) error {
 // a running warden would not accept a file without keys.
 func RemoveKey(file, which string) error {
 	found := false
-	return editKeys(file, func(content string, _ []keys.Key) (string, error) {
+	return editKeys(file, false, func(content string, _ []keys.Key) (string, error) {
 		var rest strings.Builder
 		for line := range strings.Lines(content) {
 			one, err := keys.Parse([]byte(line))
@@ -102,7 +102,7 @@ func RemoveKey(file, which string) error {
 
 // HashKeys replaces keys written in plain text by their hashes.
 func HashKeys(file string) (n int, err error) {
-	err = editKeys(file, func(content string, _ []keys.Key) (string, error) {
+	err = editKeys(file, false, func(content string, _ []keys.Key) (string, error) {
 		var out strings.Builder
 		for line := range strings.Lines(content) {
 			if one, err := keys.Parse([]byte(line)); err == nil && one[0].Plain {
@@ -116,21 +116,48 @@ func HashKeys(file string) (n int, err error) {
 	return n, err
 }
 
-// editKeys changes a key file in one step: a reader sees the old or the new one.
-// One with a line that cannot be read stays as it is.
-func editKeys(file string, change func(content string, all []keys.Key) (string, error)) error {
-	content, err := readPrivate(file)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return named(file, err)
-	}
-	all, err := keys.Parse(content)
-	if err != nil && !errors.Is(err, keys.ErrNone) {
-		return named(file, err)
-	}
-	text, err := change(string(content), all)
+// editKeys changes a key file in one step, one editor after the other: a reader
+// sees the old or the new one. One with a line that cannot be read stays as it is.
+func editKeys(file string, create bool, change func(content string, all []keys.Key) (string, error)) error {
+	_, err := os.Stat(file)
+	absent := errors.Is(err, fs.ErrNotExist)
+	locked, err := lockKeys(file, create)
 	if err != nil {
 		return named(file, err)
 	}
+	defer locked.Close()
+	text, err := changed(file, change)
+	if err == nil {
+		err = replace(file, text)
+	}
+	if err != nil && absent {
+		removeEmpty(file)
+	}
+	return named(file, err)
+}
+
+// changed is what a key file shall hold.
+func changed(file string, change func(content string, all []keys.Key) (string, error)) (string, error) {
+	content, err := readPrivate(file)
+	if err != nil {
+		return "", err
+	}
+	all, err := keys.Parse(content)
+	if err != nil && !errors.Is(err, keys.ErrNone) {
+		return "", err
+	}
+	return change(string(content), all)
+}
+
+// removeEmpty takes away the file that was made for an edit that then failed.
+func removeEmpty(file string) {
+	if info, err := os.Stat(file); err == nil && info.Size() == 0 {
+		_ = os.Remove(file) // what stays is refused as a file without keys, and names itself
+	}
+}
+
+// replace puts text in the place of a file.
+func replace(file, text string) error {
 	if target, err := filepath.EvalSymlinks(file); err == nil {
 		file = target // a link stays one
 	}

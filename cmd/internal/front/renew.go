@@ -37,6 +37,7 @@ func (f *Front) Watch(ctx context.Context) {
 		})
 	}
 	if f.certSeen != nil {
+		all.Go(func() { f.remind(ctx) })
 		all.Go(func() {
 			f.certSeen.Watch(ctx, func() {
 				f.renewed(f.opts.CertFile, "certificate", f.certificate.Reload(f.opts.CertFile, f.opts.KeyFile))

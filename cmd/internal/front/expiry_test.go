@@ -1,0 +1,93 @@
+package front
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lm-warden/warden/cmd/internal/front/fronttest"
+)
+
+// days lets some of them pass.
+func days(n int) {
+	<-time.After(time.Duration(n) * 24 * time.Hour)
+	synctest.Wait()
+}
+
+// reminded counts what was told.
+type reminded struct {
+	log  bytes.Buffer
+	told []string
+	*Front
+}
+
+func open(t *testing.T, cert, key string) *reminded {
+	t.Helper()
+	r := &reminded{}
+	f, err := Open(Options{CertFile: cert, KeyFile: key, Log: slog.New(slog.NewTextHandler(&r.log, nil)),
+		Tell: func(text string) { r.told = append(r.told, text) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Front = f
+	return r
+}
+
+func (r *reminded) want(t *testing.T, soon, expired int) {
+	t.Helper()
+	s, e := strings.Count(r.log.String(), "level=WARN"), strings.Count(r.log.String(), "level=ERROR")
+	if s != soon || e != expired || len(r.told) != soon+expired {
+		t.Errorf("told %d times that it expires soon, %d times that it has, %d times to watchers, want %d and %d", s, e, len(r.told), soon, expired)
+	}
+}
+
+// A certificate is valid for 30 days: from the 17th on it is said every day that
+// it ends, and no longer once it is renewed.
+func TestExpiryIsToldEveryDay(t *testing.T) {
+	dir := t.TempDir()
+	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	synctest.Test(t, func(t *testing.T) {
+		fronttest.Certificate(t, cert, key, 1)
+		r := open(t, cert, key)
+		r.Warn(true)
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		go r.remind(ctx)
+		days(16) // 14 are left
+		r.want(t, 0, 0)
+		days(3)
+		r.want(t, 3, 0)
+		days(14) // the day of its end, and three more
+		r.want(t, 13, 4)
+		fronttest.Certificate(t, cert, key, 2)
+		if err := r.certificate.Reload(cert, key); err != nil {
+			t.Fatal(err)
+		}
+		days(10)
+		r.want(t, 13, 4)
+	})
+}
+
+// Who starts with a certificate that ends is told at once, and the day after
+// while files are watched.
+func TestWatchingReminds(t *testing.T) {
+	dir := t.TempDir()
+	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	synctest.Test(t, func(t *testing.T) {
+		fronttest.Certificate(t, cert, key, 1)
+		days(20)
+		r := open(t, cert, key)
+		r.Warn(true)
+		r.want(t, 1, 0)
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		go r.Watch(ctx)
+		days(1)
+		r.want(t, 2, 0)
+	})
+}
