@@ -20,6 +20,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/lm-warden/warden/cmd/internal/doctor"
 	"github.com/lm-warden/warden/cmd/internal/front/fronttest"
 	"github.com/lm-warden/warden/cmd/internal/service/servicetest"
 	"github.com/lm-warden/warden/supervisor/control"
@@ -75,8 +76,8 @@ func TestAttackKeysAreReadAgain(t *testing.T) {
 	}
 	prometheus := add("prometheus", "--scope", "read")
 	await(t, 10*time.Second, "the new key counts", func() bool {
-		code, _ := w.askWith(http.DefaultClient, "GET", "/metrics", prometheus, "")
-		return code == 200
+		code, text := w.askWith(http.DefaultClient, "GET", "/metrics", prometheus, "")
+		return code == 200 && strings.Contains(text, `warden_access_file_stale{file="api_keys_file"} 0`)
 	})
 	if code := status(prometheus); code != 403 {
 		t.Errorf("a key to read was let to infer: %d", code)
@@ -88,8 +89,12 @@ func TestAttackKeysAreReadAgain(t *testing.T) {
 	began := time.Now()
 	writeFile(t, filepath.Join(home, "keys"), "topsecret scope=everything\n")
 	s := w.poll("the problem is shown", func(s control.Status) bool { return s.Access != nil && s.Access.Problem != "" })
-	if code, _ := w.askWith(http.DefaultClient, "GET", "/metrics", prometheus, ""); code != 200 {
-		t.Errorf("with a spoiled file the old key counts no more: %d", code)
+	if code, text := w.askWith(http.DefaultClient, "GET", "/metrics", prometheus, ""); code != 200 || !strings.Contains(text, `warden_access_file_stale{file="api_keys_file"} 1`) {
+		t.Errorf("with a spoiled file the old key counts no more, or no metric says it: %d", code)
+	}
+	d, _ := diagnose(t, home)
+	if f := d.of("running warden"); f.Mark != doctor.Warn || !strings.Contains(f.Fact, "keys: the API keys as changed cannot be used") {
+		t.Errorf("doctor: %+v", f)
 	}
 	await(t, 5*time.Second, "an event", func() bool {
 		_, found := log.find(began, func(e events.Event) bool { return e.Kind == events.KindAccess })
@@ -123,6 +128,7 @@ func TestTLS(t *testing.T) {
 	w.waitFor(allReady)
 	_, port, _ := net.SplitHostPort(strings.TrimPrefix(w.url, "https://"))
 	w.url = "https://127.0.0.1:" + port
+	metrics := ""
 	serial := func() (proto string, number int64, err error) {
 		content, err := os.ReadFile(certFile)
 		if err != nil {
@@ -132,16 +138,20 @@ func TestTLS(t *testing.T) {
 		pool.AppendCertsFromPEM(content)
 		transport := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: pool}}
 		defer transport.CloseIdleConnections()
-		resp, err := (&http.Client{Transport: transport}).Get(w.url + "/v1/models")
+		resp, err := (&http.Client{Transport: transport}).Get(w.url + "/metrics")
 		if err != nil {
 			return "", 0, err
 		}
 		defer resp.Body.Close()
-		_, err = io.Copy(io.Discard, resp.Body)
+		text, err := io.ReadAll(resp.Body)
+		metrics = string(text)
 		return resp.Proto, resp.TLS.PeerCertificates[0].SerialNumber.Int64(), err
 	}
 	if proto, number, err := serial(); proto != "HTTP/2.0" || number != 1 || err != nil {
 		t.Fatalf("%s, certificate %d, %v", proto, number, err)
+	}
+	if !strings.Contains(metrics, `warden_access_file_stale{file="tls_cert"} 0`) || !strings.Contains(metrics, "\nwarden_certificate_not_after_seconds ") {
+		t.Error("no metric tells of the certificate")
 	}
 	fronttest.Certificate(t, certFile, keyFile, 2)
 	await(t, 10*time.Second, "the renewed certificate", func() bool { _, number, err := serial(); return number == 2 && err == nil })

@@ -4,6 +4,7 @@ import (
 	"net"
 
 	"github.com/lm-warden/warden/cmd/internal/front"
+	"github.com/lm-warden/warden/cmd/internal/metrics"
 	"github.com/lm-warden/warden/configs"
 	"github.com/lm-warden/warden/supervisor/control"
 	"github.com/lm-warden/warden/supervisor/events"
@@ -21,6 +22,19 @@ func (d *Daemon) newFront() (*front.Front, error) {
 	host, _, _ := net.SplitHostPort(d.cfg.Listen)
 	f.Warn(configs.IsLoopback(host))
 	return f, nil
+}
+
+// wayIn is the same for who watches figures.
+func (d *Daemon) wayIn() metrics.WayIn {
+	s := d.front.State()
+	w := metrics.WayIn{Stale: map[string]bool{}, NotAfter: s.Expires}
+	if d.cfg.APIKeysFile != "" {
+		w.Stale["api_keys_file"] = s.KeysStale
+	}
+	if s.Certificate != "" {
+		w.Stale["tls_cert"] = s.CertificateStale
+	}
+	return w
 }
 
 // url is where clients reach the API.

@@ -14,6 +14,7 @@ func (d *Daemon) newMetrics() *metrics.Exporter {
 		Replicas:      func() []supervisor.Replica { return d.sup.Snapshot() },
 		GPUs:          d.measuredGPUs,
 		StartsHeld:    func() bool { return d.gpus.Held() != nil },
+		WayIn:         d.wayIn,
 		EventsDropped: d.bus.Dropped, LinesDropped: lines, SpansDropped: spans,
 	})
 }

@@ -52,7 +52,12 @@ func daemon(f Facts) []Finding {
 	if f.Daemon.PID == 0 {
 		return nil
 	}
-	return one("warden", OK, fmt.Sprintf("warden %s runs already (pid %d): what it uses counts as free", f.Daemon.Version, f.Daemon.PID), "")
+	found := one("warden", OK, fmt.Sprintf("warden %s runs already (pid %d): what it uses counts as free", f.Daemon.Version, f.Daemon.PID), "")
+	if f.Daemon.Access != "" {
+		found = append(found, Finding{"running warden", Warn, f.Daemon.Access,
+			"mend the file, it is read again by itself; until then a key that was taken out still works"})
+	}
+	return found
 }
 
 func leftovers(f Facts) []Finding {

@@ -146,6 +146,7 @@ type Socket struct {
 type Daemon struct {
 	PID     int
 	Version string
+	Access  string               // why keys or certificate as they are on disk do not count there; "" = they do
 	Silent  *control.SilentError // nil = it answers, or there is none
 }
 

@@ -85,6 +85,8 @@ func TestEachCheck(t *testing.T) {
 			Fail, "configuration", "warden.yaml:12", "mend it"},
 		{"running", func(f *Facts) { f.Daemon = Daemon{PID: 7, Version: "1.2"}; f.Left = []Left{{"r0", "m", 9}} },
 			OK, "warden", "warden 1.2 runs already (pid 7)", ""},
+		{"keys gone under it", func(f *Facts) { f.Daemon = Daemon{PID: 7, Version: "1.2", Access: "keys: no such file"} },
+			Warn, "running warden", "keys: no such file", "mend the file"},
 		{"frozen", func(f *Facts) {
 			f.Daemon = Daemon{PID: 7, Silent: &control.SilentError{PID: 7, Stopped: true, Socket: "/c"}}
 			f.Left = []Left{{"r0", "m", 9}}

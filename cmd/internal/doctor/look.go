@@ -81,7 +81,11 @@ func lookForDaemon(ctx context.Context, socket string) Daemon {
 	if err != nil {
 		return Daemon{} // it ended since
 	}
-	return Daemon{PID: v.PID, Version: v.Version}
+	d := Daemon{PID: v.PID, Version: v.Version}
+	if s, err := client.Status(ctx); err == nil && s.Access != nil {
+		d.Access = s.Access.Problem
+	}
+	return d
 }
 
 func modelFacts(m plan.Model, catalogue []configs.Entry) Model {

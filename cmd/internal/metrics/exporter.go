@@ -24,6 +24,8 @@ type Options struct {
 	GPUs func() []GPU
 	// StartsHeld says whether the driver would refuse every engine now.
 	StartsHeld func() bool
+	// WayIn returns how keys and certificate are; it must not wait.
+	WayIn func() WayIn
 	// EventsDropped counts events that watchers of the daemon lost.
 	EventsDropped func() uint64
 	// LinesDropped and SpansDropped count what the access log and the tracer
@@ -42,6 +44,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.StartsHeld == nil {
 		o.StartsHeld = func() bool { return false }
+	}
+	if o.WayIn == nil {
+		o.WayIn = func() WayIn { return WayIn{} }
 	}
 	if o.EventsDropped == nil {
 		o.EventsDropped = func() uint64 { return 0 }
@@ -70,7 +75,7 @@ const maxScrapes = 4
 func New(o Options) *Exporter {
 	o = o.withDefaults()
 	e := &Exporter{registry: prometheus.NewRegistry(), engines: newEngines(o)}
-	e.registry.MustRegister(newDaemon(o), newGPUs(o),
+	e.registry.MustRegister(newDaemon(o), newGPUs(o), newWayIn(o),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	// What can be read is served: one engine's broken text must not hide the
 	// state of its replica.

@@ -50,6 +50,9 @@ func fleet() Options {
 		LinesDropped:  func() uint64 { return 5 },
 		SpansDropped:  func() uint64 { return 6 },
 		StartsHeld:    func() bool { return true },
+		WayIn: func() WayIn {
+			return WayIn{Stale: map[string]bool{"api_keys_file": true, "tls_cert": false}, NotAfter: now.Add(time.Hour)}
+		},
 		GPUs: func() []GPU {
 			return []GPU{
 				{Device: gpu.Device{Index: 0, UUID: "GPU-a", Name: "SIMULATED GPU"}, Replica: "r0", Sample: gpu.Sample{
@@ -104,6 +107,10 @@ warden_replica_restarts_total{cause="start",model="m",replica="r1"} 0
 		{"warden_gpu_utilization_ratio", `warden_gpu_utilization_ratio{gpu="0",replica="r0",uuid="GPU-a"} 0.5` + "\n"},
 		{"warden_gpu_throttled", `warden_gpu_throttled{gpu="0",replica="r0",uuid="GPU-a"} 1` + "\n"},
 		{"warden_starts_held", "warden_starts_held 1\n"},
+		{"warden_access_file_stale", `warden_access_file_stale{file="api_keys_file"} 1
+warden_access_file_stale{file="tls_cert"} 0
+`},
+		{"warden_certificate_not_after_seconds", fmt.Sprintf("warden_certificate_not_after_seconds %v\n", float64(now.Add(time.Hour).Unix()))},
 		{"warden_gpu_xids_total", `warden_gpu_xids_total{gpu="1",replica="",uuid="GPU-b",xid="13"} 2
 warden_gpu_xids_total{gpu="1",replica="",uuid="GPU-b",xid="79"} 1
 `},
