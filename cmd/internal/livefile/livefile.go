@@ -21,6 +21,7 @@ const Every = time.Second
 // state is what tells one content of a file from another.
 type state struct {
 	inode   uint64
+	owner   [2]uint32 // user and group: who may read it
 	size    int64
 	changed time.Time
 	mode    os.FileMode
@@ -34,7 +35,7 @@ func stateOf(file string) state {
 	}
 	s := state{size: info.Size(), changed: info.ModTime(), mode: info.Mode()}
 	if sys, ok := info.Sys().(*syscall.Stat_t); ok {
-		s.inode = sys.Ino
+		s.inode, s.owner = sys.Ino, [2]uint32{sys.Uid, sys.Gid}
 	}
 	return s
 }

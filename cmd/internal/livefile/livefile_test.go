@@ -42,6 +42,14 @@ func TestWatch(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, 1},
+		{"its group", func(t *testing.T) {
+			if os.Getuid() != 0 {
+				t.Skip("only root can give a file to any group")
+			}
+			if err := os.Chown(at("a"), 0, 12345); err != nil {
+				t.Fatal(err)
+			}
+		}, 1},
 		{"gone", func(t *testing.T) {
 			if err := os.Remove(at("a")); err != nil {
 				t.Fatal(err)
