@@ -29,61 +29,6 @@ func (x *exchange) relay(p *place, resp *link.Answer) (again bool) {
 	return x.relayWhole(p, resp)
 }
 
-// relayStream copies a stream of events. Nothing is sent before the first byte
-// has come: vLLM sends its headers long before the first token, and until
-// something was sent the request can still move to another replica.
-func (x *exchange) relayStream(p *place, resp *link.Answer) (again bool) {
-	x.stream = dialect.NewStream(x.api, dialect.Edits{HideUsage: x.edit.IncludeUsage, MendUsage: x.mendsUsage(true)})
-	stream := x.stream
-	defer x.measured()
-	for {
-		piece, err := resp.Next()
-		if err != nil {
-			return x.streamOver(p, resp, stream, err)
-		}
-		out, progress := stream.Feed(piece)
-		if progress {
-			p.up.touch(time.Now())
-		}
-		if stream.EngineDead && !x.committed {
-			return x.brokeOff(p, p.up.dead())
-		}
-		if stream.Content {
-			x.firstToken()
-		}
-		x.send(resp, out, true)
-	}
-}
-
-// measured takes over what a stream said about itself.
-func (x *exchange) measured() { x.record.Measured(x.stream.Summary) }
-
-// streamOver ends a stream after its last piece. One that has its end marker
-// is complete whatever happens to the connection; one that has not is broken
-// even if the engine closed it properly.
-func (x *exchange) streamOver(p *place, resp *link.Answer, stream *dialect.Stream, err error) (again bool) {
-	if stream.Ended {
-		if stream.Failed {
-			x.record.Failed = true
-		}
-		if stream.EngineDead {
-			x.turn.d.failed(p.up, p.up.dead())
-		}
-		x.send(resp, stream.Close(), true)
-		return false
-	}
-	if errors.Is(err, io.EOF) {
-		err = errCutShort
-	}
-	if x.ctx.Err() == nil && x.committed && !stream.MidEvent() {
-		x.send(resp, x.api.ErrorEvent(dialect.Error{
-			Status:  http.StatusBadGateway,
-			Message: fmt.Sprintf("replica %s broke off in the middle of its answer (%v); the answer is incomplete", p.up.id, err),
-		}, x.requestID), true)
-	}
-	return x.broken(p, err)
-}
-
 // relayWhole copies an unstreamed answer. Nothing of it is sent before it is
 // complete: a client can do nothing with a part, and until then the request can
 // still move to another replica.
@@ -168,10 +113,15 @@ func (x *exchange) send(resp *link.Answer, piece []byte, flush bool) {
 		x.commit(resp, flush)
 	}
 	if err := x.write(piece, flush); err != nil {
-		late := errors.Is(err, os.ErrDeadlineExceeded) || x.deadlines.Stalled()
-		x.record.Stalled = late && x.router.ctx.Err() == nil && !errors.Is(context.Cause(x.ctx), errResent)
-		x.abort()
+		x.unwritable(err)
 	}
+}
+
+// unwritable ends the handler after a write that failed.
+func (x *exchange) unwritable(err error) {
+	late := errors.Is(err, os.ErrDeadlineExceeded) || x.deadlines.Stalled()
+	x.record.Stalled = late && x.router.ctx.Err() == nil && !errors.Is(context.Cause(x.ctx), errResent)
+	x.abort()
 }
 
 // write writes what the client can take in time.

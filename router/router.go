@@ -16,6 +16,7 @@ import (
 	"github.com/lm-warden/warden/router/metrics"
 	"github.com/lm-warden/warden/router/payload"
 	"github.com/lm-warden/warden/router/placement"
+	"github.com/lm-warden/warden/router/pump"
 	"github.com/lm-warden/warden/router/record"
 )
 
@@ -128,6 +129,7 @@ type Router struct {
 	seed     maphash.Seed // of fingerprints
 	buffers  payload.Pool // for request bodies and whole answers
 	pieces   link.Buffers // for reading answers
+	pump     pump.Pump    // copies streams
 
 	ctx   context.Context // ends all requests
 	close context.CancelFunc
@@ -229,6 +231,7 @@ func (r *Router) Close() {
 	for _, d := range r.models.Load().deployments {
 		d.shut()
 	}
+	r.pump.Close()
 }
 
 // NewServer wraps h in an http.Server with the limits that the data path
@@ -244,5 +247,8 @@ func NewServer(h http.Handler) *http.Server {
 		MaxHeaderBytes:               gate.MaxHeaderBytes,
 		DisableGeneralOptionsHandler: true,
 		Protocols:                    &protocols,
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(ctx, connKey{}, c)
+		},
 	}
 }

@@ -8,6 +8,9 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/lm-warden/warden/router/pump"
 	"github.com/lm-warden/warden/router/socket"
 )
 
@@ -30,11 +33,15 @@ func (b *Buffers) get() *[]byte {
 
 func (b *Buffers) put(p *[]byte) { b.pool.Put(p) }
 
-// conn is one connection. It belongs to one goroutine at a time; only cut may
-// be called from another one.
+// conn is one connection. It belongs to one goroutine at a time, or to a pump;
+// only cut may be called from another one.
 type conn struct {
-	net.Conn
 	link *Link
+
+	mu sync.Mutex // guards what cut needs
+	net.Conn
+	released int  // its socket, while a pump has it; -1
+	ended    bool // cut
 
 	// raw reads without waiting: a buffer is then taken only once there is
 	// something to read. nil for connections that are no file (tests in virtual
@@ -54,17 +61,64 @@ type conn struct {
 }
 
 func newConn(l *Link, nc net.Conn) *conn {
-	c := &conn{Conn: nc, link: l}
+	c := &conn{link: l, released: -1}
+	c.use(nc)
+	return c
+}
+
+// use makes nc the connection.
+func (c *conn) use(nc net.Conn) {
+	c.Conn = nc
 	if f, ok := nc.(syscall.Conn); ok {
 		if raw, err := f.SyscallConn(); err == nil {
 			c.raw, c.tryRead, c.tryPeek, c.tryWrite = raw, c.readNow, c.peekNow, c.writeNow
 		}
 	}
-	return c
 }
 
-// cut closes the connection. Who reads or writes returns at once.
-func (c *conn) cut() { _ = c.Conn.Close() }
+// cut closes the connection. Who reads or writes returns at once, and a pump
+// finds its end.
+func (c *conn) cut() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = true
+	if c.released >= 0 {
+		_ = unix.Shutdown(c.released, unix.SHUT_RDWR)
+		return
+	}
+	_ = c.Conn.Close()
+}
+
+// release takes the connection out of Go's hands; false when that cannot be.
+func (c *conn) release() (fd int, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended {
+		return -1, false
+	}
+	fd, ok = pump.Release(c.Conn)
+	if ok {
+		c.released = fd
+	}
+	return fd, ok
+}
+
+// adopt takes it back.
+func (c *conn) adopt() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	nc, err := pump.Adopt(c.released)
+	c.released = -1
+	if err != nil {
+		c.ended = true
+		return err
+	}
+	c.use(nc)
+	if c.ended {
+		_ = nc.Close()
+	}
+	return nil
+}
 
 // giveBack returns the buffer; nothing of it may be used any more.
 func (c *conn) giveBack() {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -135,6 +136,20 @@ func TestSpool(t *testing.T) {
 		if bytes.Contains(maps, []byte("warden-body-")) {
 			t.Errorf("%s: the mapping is left", name)
 		}
+	}
+}
+
+func TestCheckDir(t *testing.T) {
+	dir := t.TempDir()
+	if err := CheckDir(dir); err != nil {
+		t.Error(err)
+	}
+	if left, err := os.ReadDir(dir); len(left) > 0 || err != nil {
+		t.Errorf("%v is left, %v", left, err)
+	}
+	missing := filepath.Join(dir, "none")
+	if err := CheckDir(missing); err == nil || !strings.Contains(err.Error(), missing) {
+		t.Errorf("a directory that is not there: %v", err)
 	}
 }
 

@@ -157,6 +157,17 @@ func mapFile(dir string, size int64) ([]byte, error) {
 	return syscall.Mmap(int(f.Fd()), 0, int(size), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
 }
 
+// CheckDir says why no large body could lie in a file in dir, "" being
+// os.TempDir(). It leaves nothing there.
+func CheckDir(dir string) error {
+	b, err := mapFile(dir, int64(os.Getpagesize()))
+	if err != nil {
+		return fmt.Errorf("no file for a large request body can be made: %w", err)
+	}
+	unmap(b)
+	return nil
+}
+
 func unmap(b []byte) {
 	if b != nil {
 		// Munmap fails only for what Mmap did not return.

@@ -18,6 +18,7 @@
 package socket
 
 import (
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -50,7 +51,7 @@ func New(under net.Conn) net.Conn {
 		return under
 	}
 	c := &conn{Conn: under, raw: raw}
-	c.read.ready, c.write.ready = c.readNow, c.writeNow
+	c.read.ready, c.write.ready, c.try.now = c.readNow, c.writeNow, c.tryNow
 	return c
 }
 
@@ -58,6 +59,15 @@ type conn struct {
 	net.Conn
 	raw         syscall.RawConn
 	read, write transfer
+	try         attempt
+}
+
+// attempt is a TryWritev under way.
+type attempt struct {
+	now    func(fd uintptr)
+	pieces [][]byte
+	n      int
+	err    error
 }
 
 // transfer is a Read or Write under way.
@@ -122,6 +132,47 @@ func (c *conn) writeNow(fd uintptr) (done bool) {
 	}
 	return true
 }
+
+// Trier is a connection that can be written to without waiting.
+type Trier interface {
+	net.Conn
+	// TryWritev writes what there is room for now: less than all of pieces, or
+	// nothing, is no error. It counts as a Write.
+	TryWritev(pieces [][]byte) (n int, err error)
+}
+
+// Under finds the Trier under what has been put around a connection, as far as
+// that passes writes on unchanged: nil for TLS.
+func Under(c net.Conn) Trier {
+	for c != nil {
+		switch found := c.(type) {
+		case Trier:
+			return found
+		case *tls.Conn:
+			return nil
+		case interface{ NetConn() net.Conn }:
+			c = found.NetConn()
+		default:
+			return nil
+		}
+	}
+	return nil
+}
+
+func (c *conn) TryWritev(pieces [][]byte) (int, error) {
+	c.try.pieces, c.try.n, c.try.err = pieces, 0, nil
+	err := c.raw.Control(c.try.now)
+	c.try.pieces = nil
+	switch {
+	case err != nil:
+		return 0, c.failed("write", err)
+	case c.try.err != nil && c.try.err != syscall.EAGAIN:
+		return 0, c.failed("write", os.NewSyscallError("writev", c.try.err))
+	}
+	return c.try.n, nil
+}
+
+func (c *conn) tryNow(fd uintptr) { c.try.n, c.try.err = Writev(fd, c.try.pieces) }
 
 // failed gives an error the form that net's own connections give it.
 func (c *conn) failed(op string, err error) error {

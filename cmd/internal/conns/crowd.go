@@ -122,6 +122,9 @@ type member struct {
 	since time.Time
 }
 
+// NetConn is the connection underneath.
+func (m *member) NetConn() net.Conn { return m.Conn }
+
 // Close makes room for another connection.
 func (m *member) Close() error {
 	if !m.left.Swap(true) {

@@ -1,0 +1,231 @@
+// Package pump waits for many sockets on one goroutine and does what is to be
+// done there itself, instead of waking another one.
+//
+// A proxy of token streams spends most of its own CPU time on being woken: Go's
+// scheduler finds a thread for the goroutine of each event, which does one small
+// read and one small write and waits again. Here one call of epoll_wait returns
+// all sockets with something to read, and their steps run one after another.
+//
+// Its sockets must not be known to Go's network poller, which would be woken for
+// each of their events as well: see Release.
+package pump
+
+import (
+	"encoding/binary"
+	"errors"
+	"net"
+	"os"
+	"runtime"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// BufferSize is the size of the buffer that steps read into, in bytes.
+const BufferSize = 32 << 10
+
+// ErrClosed is what Run returns when the Pump is closed.
+var ErrClosed = errors.New("the pump is closed")
+
+// Pump is one goroutine and its sockets. The zero value is ready: the goroutine
+// begins with the first Run and ends with Close.
+type Pump struct {
+	mu      sync.Mutex
+	closed  bool
+	started bool
+	epoll   int
+	wake    int // an eventfd
+	last    uint64
+	runs    map[uint64]*run
+	ended   chan struct{}
+}
+
+// run is one call of Run.
+type run struct {
+	fd       int
+	step     func(buffer []byte) (more bool)
+	over     chan struct{}
+	err      error
+	panicked any
+}
+
+// Run calls step whenever fd can be read, or has reached its end, until it
+// returns false. Steps of all sockets run on one goroutine: they must not wait
+// for anything, and may use buffer only until they return. A step's panic is
+// Run's.
+func (p *Pump) Run(fd int, step func(buffer []byte) (more bool)) error {
+	r := &run{fd: fd, step: step, over: make(chan struct{})}
+	if err := p.add(r); err != nil {
+		return err
+	}
+	<-r.over
+	if r.panicked != nil {
+		panic(r.panicked)
+	}
+	return r.err
+}
+
+func (p *Pump) add(r *run) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return ErrClosed
+	}
+	if !p.started {
+		if err := p.start(); err != nil {
+			return err
+		}
+	}
+	p.last++
+	if err := watch(p.epoll, r.fd, p.last, unix.EPOLLIN|unix.EPOLLRDHUP); err != nil {
+		return err
+	}
+	p.runs[p.last] = r
+	return nil
+}
+
+// watch adds fd to an epoll under an id; 0 is the eventfd.
+func watch(epoll, fd int, id uint64, events uint32) error {
+	e := unix.EpollEvent{Events: events}
+	e.Fd, e.Pad = int32(id), int32(id>>32)
+	return os.NewSyscallError("epoll_ctl", unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, fd, &e))
+}
+
+// start makes the epoll and its goroutine.
+func (p *Pump) start() (err error) {
+	if p.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+		return os.NewSyscallError("epoll_create", err)
+	}
+	if p.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
+		_ = unix.Close(p.epoll)
+		return os.NewSyscallError("eventfd", err)
+	}
+	if err = watch(p.epoll, p.wake, 0, unix.EPOLLIN); err != nil {
+		_, _ = unix.Close(p.epoll), unix.Close(p.wake)
+		return err
+	}
+	p.runs, p.ended, p.started = map[uint64]*run{}, make(chan struct{}), true
+	go p.loop()
+	return nil
+}
+
+// batch is how many sockets one call of epoll_wait returns at most.
+const batch = 128
+
+func (p *Pump) loop() {
+	defer close(p.ended)
+	var events [batch]unix.EpollEvent
+	buffer := make([]byte, BufferSize)
+	for {
+		n, err := unix.EpollWait(p.epoll, events[:], -1)
+		if err != nil && err != unix.EINTR {
+			p.fail(os.NewSyscallError("epoll_wait", err))
+			return
+		}
+		woke := false
+		for _, e := range events[:max(n, 0)] {
+			id := uint64(uint32(e.Fd)) | uint64(uint32(e.Pad))<<32
+			if id == 0 {
+				p.fail(ErrClosed)
+				return
+			}
+			p.mu.Lock()
+			r := p.runs[id]
+			p.mu.Unlock()
+			// A run ends on this goroutine alone, so that no event is left of one
+			// that has ended.
+			if !r.once(buffer) {
+				p.remove(id, r)
+				woke = true
+			}
+		}
+		if woke {
+			// Whom we woke waits in the queue of this thread's processor, which
+			// epoll_wait would keep until the runtime's monitor sees it: 10 ms at
+			// worst.
+			runtime.Gosched()
+		}
+	}
+}
+
+// once makes one step.
+func (r *run) once(buffer []byte) (more bool) {
+	defer func() {
+		if v := recover(); v != nil {
+			r.panicked, more = v, false
+		}
+	}()
+	return r.step(buffer)
+}
+
+func (p *Pump) remove(id uint64, r *run) {
+	_ = unix.EpollCtl(p.epoll, unix.EPOLL_CTL_DEL, r.fd, nil)
+	p.mu.Lock()
+	delete(p.runs, id)
+	p.mu.Unlock()
+	close(r.over)
+}
+
+// fail ends all runs, and the Pump.
+func (p *Pump) fail(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	for _, r := range p.runs {
+		r.err = err
+		close(r.over)
+	}
+	p.runs = nil
+	_, _ = unix.Close(p.epoll), unix.Close(p.wake)
+}
+
+// Close ends all runs with ErrClosed, and the goroutine. A second call does
+// nothing.
+func (p *Pump) Close() {
+	p.mu.Lock()
+	started, closed := p.started, p.closed
+	p.closed = true
+	if started && !closed {
+		var one [8]byte
+		binary.NativeEndian.PutUint64(one[:], 1)
+		_, _ = unix.Write(p.wake, one[:])
+	}
+	p.mu.Unlock()
+	if started {
+		<-p.ended
+	}
+}
+
+// Release takes a connection's socket away from Go's network poller: conn is
+// closed, and fd is a duplicate that is the caller's to close. ok is false, and
+// conn untouched, for one that is no socket.
+func Release(conn net.Conn) (fd int, ok bool) {
+	file, ok := conn.(syscall.Conn)
+	if !ok {
+		return -1, false
+	}
+	raw, err := file.SyscallConn()
+	if err != nil {
+		return -1, false
+	}
+	fd = -1
+	err = raw.Control(func(under uintptr) {
+		if copied, err := unix.FcntlInt(under, unix.F_DUPFD_CLOEXEC, 0); err == nil {
+			fd = copied
+		}
+	})
+	if err != nil || fd < 0 {
+		return -1, false
+	}
+	_ = conn.Close() // of one of two descriptors: the connection stays
+	return fd, true
+}
+
+// Adopt gives a socket back to Go's network poller. fd is closed, also after an
+// error.
+func Adopt(fd int) (net.Conn, error) {
+	file := os.NewFile(uintptr(fd), "socket")
+	defer file.Close()
+	return net.FileConn(file)
+}
