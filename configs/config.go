@@ -72,6 +72,13 @@ type Config struct {
 	// says what). It is its owner's alone, and rotated: 100 MB a file, four older
 	// ones are kept. Empty: none is written.
 	AccessLog string `mapstructure:"access_log"`
+	// SpoolDir is where request bodies above SpoolAboveMiB lie, in files without a
+	// name that go with their request. Where it is a tmpfs they are memory after
+	// all. Empty: $TMPDIR, else /tmp.
+	SpoolDir string `mapstructure:"spool_dir"`
+	// SpoolAboveMiB is the size in MiB above which a request body lies in such a
+	// file instead of memory. The largest body there may be has 34 MiB.
+	SpoolAboveMiB int `mapstructure:"spool_above_mib" min:"1" max:"4096"`
 	// Tracing says where spans go.
 	Tracing Tracing `mapstructure:"tracing"`
 	// Drain is how long held requests may take to finish when warden stops.
@@ -167,7 +174,7 @@ func Default() Config {
 	return Config{
 		Name: "default", Listen: "127.0.0.1:8000",
 		Drain: 30 * time.Second, MaxWait: 240 * time.Second,
-		SessionTTL: time.Hour, MaxSessions: 10000,
+		SessionTTL: time.Hour, MaxSessions: 10000, SpoolAboveMiB: 16,
 		Engine: Engine{Device: DeviceCUDA, Listen: "unix", StartTimeout: 30 * time.Minute},
 	}
 }

@@ -92,6 +92,8 @@ func TestValidate(t *testing.T) {
 		{"max wait", func(c *Config) { c.MaxWait = time.Hour }, "max_wait"},
 		{"name", func(c *Config) { c.Name = "../x" }, "name"},
 		{"access log to nowhere", func(c *Config) { c.AccessLog = "-" }, "must name a file"},
+		{"bodies in files of nothing", func(c *Config) { c.SpoolAboveMiB = 0 }, "spool_above_mib 0"},
+		{"bodies in bytes", func(c *Config) { c.SpoolAboveMiB = 16 << 20 }, "spool_above_mib"},
 		{"device", func(c *Config) { c.Engine.Device = "tpu" }, "tpu"},
 		{"unknown model", func(c *Config) { c.Models = []Model{{Alias: "qwen3-4"}} }, "did you mean qwen3-4b?"},
 		{"duplicate alias", func(c *Config) { c.Models = []Model{{Alias: "qwen3-4b"}, {Alias: "qwen3-4b"}} }, "already models[0]"},

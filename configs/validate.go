@@ -30,6 +30,9 @@ func (c Config) Validate() error {
 	if c.AccessLog == "-" {
 		errs = append(errs, errors.New("access_log -: must name a file; standard output is the dashboard's"))
 	}
+	if c.SpoolAboveMiB < 1 || c.SpoolAboveMiB > maxSpool {
+		add("spool_above_mib %d: must lie between 1 and %d; what is above the largest body, 34, never makes a file", c.SpoolAboveMiB, maxSpool)
+	}
 	if c.Drain < 0 {
 		add("drain %v: must not be negative", c.Drain)
 	}
@@ -48,6 +51,9 @@ func (c Config) Validate() error {
 	errs = append(errs, c.validateModels()...)
 	return errors.Join(errs...)
 }
+
+// maxSpool is far above any body, in MiB: more is a unit mistaken.
+const maxSpool = 4096
 
 // CheckName says whether a warden can be called this.
 func CheckName(name string) error {

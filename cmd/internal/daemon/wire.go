@@ -43,6 +43,9 @@ func (d *Daemon) newRouter() (*router.Router, error) {
 			}
 		},
 	}
+	if err := d.openSpool(&opts); err != nil {
+		return nil, err
+	}
 	if err := d.openRecorders(&opts); err != nil {
 		return nil, err
 	}

@@ -3,7 +3,7 @@
 //
 // Reading order: Facts (what is known of the machine), checks.go and gpuhealth.go
 // (each check is a function from facts to findings; wayin.go has those of keys and
-// certificate with the look at them), machine.go (the small looks at the
+// certificate with the look at them, spool.go that of large bodies), machine.go (the small looks at the
 // system that make facts; those that need warden's other packages are made by
 // the command), print.go.
 //
@@ -52,6 +52,7 @@ type Facts struct {
 	OpenFiles Limit
 	Memory    Memory
 	Dirs      []Dir
+	Spool     Spool
 	Socket    Socket
 	Daemon    Daemon
 	Left      []Left
@@ -166,7 +167,7 @@ type Container struct {
 func Examine(f Facts) []Finding {
 	checks := []func(Facts) []Finding{
 		configuration, daemon, leftovers, driver, gpus, setAside, gpuHealth, xids, topology, engine, weights, settings, port, wayIn,
-		sharedMemory, openFiles, memory, directories, socketPath, container,
+		sharedMemory, openFiles, memory, directories, spool, socketPath, container,
 	}
 	var all []Finding
 	for _, check := range checks {

@@ -41,6 +41,7 @@ func healthy() Facts {
 		OpenFiles: Limit{Hard: 1 << 20},
 		Memory:    Memory{Available: 64 * gib},
 		Dirs:      []Dir{{Role: "runtime dir", Path: "/run/user/1/warden/default"}},
+		Spool:     Spool{Dir: "/tmp", AboveMiB: 16},
 		Socket:    Socket{Path: "/run/user/1/warden/default/r999/shim.sock", Max: 107},
 	}
 }
@@ -62,6 +63,7 @@ ok    /dev/shm       8.0 GiB
 ok    open files     limit 1048576, 2 for each request in flight
 ok    memory         64 GiB available
 ok    runtime dir    /run/user/1/warden/default
+ok    spool dir      /tmp, for request bodies above 16 MiB
 `
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("printed (-want +got):\n%s", diff)
@@ -87,6 +89,9 @@ func TestEachCheck(t *testing.T) {
 			OK, "warden", "warden 1.2 runs already (pid 7)", ""},
 		{"keys gone under it", func(f *Facts) { f.Daemon = Daemon{PID: 7, Version: "1.2", Access: "keys: no such file"} },
 			Warn, "running warden", "keys: no such file", "mend the file"},
+		{"bodies in a tmpfs", func(f *Facts) { f.Spool.Memory = true }, Warn, "spool dir", "/tmp lies in memory, and so do request bodies above 16 MiB", "/var/tmp"},
+		{"no place for bodies", func(f *Facts) { f.Spool.Err = errors.New("read-only") }, Warn, "spool dir", "above 16 MiB stay in memory: read-only", "spool_dir"},
+		{"chosen place for bodies", func(f *Facts) { f.Spool.Err, f.Spool.Chosen = errors.New("read-only"), true }, Fail, "spool dir", "read-only", "spool_dir"},
 		{"frozen", func(f *Facts) {
 			f.Daemon = Daemon{PID: 7, Silent: &control.SilentError{PID: 7, Stopped: true, Socket: "/c"}}
 			f.Left = []Left{{"r0", "m", 9}}

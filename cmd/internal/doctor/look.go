@@ -30,7 +30,7 @@ func Look(ctx context.Context, cfg configs.Config, models []plan.Model, config C
 	facts := Facts{
 		Config: config, WayIn: LookAtWayIn(cfg), Shm: LookAtShm("/dev/shm"),
 		OpenFiles: LookAtOpenFiles(), Memory: LookAtMemory("/"),
-		Dirs: dirFacts(cfg.Name), Socket: Socket{Path: filepath.Join(runtime, paths.LongestSocket), Max: paths.MaxSocketPath},
+		Dirs: dirFacts(cfg.Name), Spool: LookAtSpool(cfg), Socket: Socket{Path: filepath.Join(runtime, paths.LongestSocket), Max: paths.MaxSocketPath},
 		Container: LookAtContainer("/", os.LookupEnv),
 	}
 	facts.Daemon = lookForDaemon(ctx, paths.ControlSocket(cfg.Name))
