@@ -1,7 +1,6 @@
 package identity
 
 import (
-	"bytes"
 	"math"
 	"strconv"
 	"unicode/utf16"
@@ -19,6 +18,9 @@ type cursor struct {
 	src []byte
 	pos int
 	bad bool
+
+	marks  marks // of the block that ends at marked, for quoted
+	marked int   // 0: of none
 }
 
 // span is a half-open range of offsets into the body.
@@ -45,43 +47,14 @@ func (c *cursor) next() byte {
 	return 0
 }
 
-// str consumes a string and returns the bytes between its quotes, still
-// escaped.
-func (c *cursor) str() []byte {
-	if c.next() != '"' {
-		c.fail()
-		return nil
-	}
-	start := c.pos + 1
-	for at := start; ; {
-		i := bytes.IndexByte(c.src[at:], '"')
-		if i < 0 {
-			c.fail()
-			return nil
-		}
-		end := at + i
-		// A quote ends the string unless an odd run of backslashes precedes it.
-		// Runs lie between quotes, so counting them backwards stays linear.
-		slash := end
-		for slash > at && c.src[slash-1] == '\\' {
-			slash--
-		}
-		if (end-slash)%2 == 0 {
-			c.pos = end + 1
-			return c.src[start:end]
-		}
-		at = end + 1
-	}
-}
-
 // text consumes a string and returns it decoded, in its own memory only when
 // it holds escapes.
 func (c *cursor) text() []byte {
-	raw := c.str()
-	if bytes.IndexByte(raw, '\\') < 0 {
-		return raw
+	q := c.quoted()
+	if q.slashes == 0 {
+		return q.raw
 	}
-	return unescape(make([]byte, 0, len(raw)), raw)
+	return unescape(make([]byte, 0, len(q.raw)), q.raw)
 }
 
 // optionalText is text for a value that ought to be a string: any other value
@@ -99,7 +72,7 @@ func (c *cursor) skip() span {
 	switch b := c.next(); {
 	case b == '"':
 		start := c.pos
-		c.str()
+		c.quoted()
 		return span{start, c.pos}
 	case b == '{' || b == '[':
 		return c.skipNested()
@@ -119,7 +92,7 @@ func (c *cursor) skipNested() span {
 	for depth := 0; c.pos < len(c.src); {
 		switch c.src[c.pos] {
 		case '"':
-			c.str()
+			c.quoted()
 			continue
 		case '{', '[':
 			depth++

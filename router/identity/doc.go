@@ -10,6 +10,8 @@
 //
 //	scan.go      Scan: one pass over the body bytes into a Body
 //	cursor.go      the JSON walker below it: no recursion, no full decode
+//	quoted.go      its strings, which are nearly all of a body: each byte once
+//	marks.go       where quotes and backslashes are, 64 bytes at a time
 //	node.go        canonical hash of a message, an item or a content part
 //	root.go        canonical hash of system text and tools
 //	edit.go      byte-exact changes to a scanned body

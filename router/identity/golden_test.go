@@ -102,7 +102,7 @@ func readGolden(t *testing.T, file string) golden {
 }
 
 // goldenBodies are all bodies of the golden samples.
-func goldenBodies(f *testing.F) (out [][]byte) {
+func goldenBodies(f testing.TB) (out [][]byte) {
 	files, err := filepath.Glob("testdata/golden/*.txtar")
 	if err != nil {
 		f.Fatal(err)

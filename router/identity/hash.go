@@ -2,7 +2,6 @@ package identity
 
 import (
 	"bytes"
-	"encoding/binary"
 	"strings"
 	"unicode/utf8"
 
@@ -40,10 +39,12 @@ const (
 )
 
 // hasher turns string values into hashes. Its buffer bounds the memory that a
-// string with escapes costs.
+// string with escapes costs; only arguments, which are JSON again, are decoded as
+// a whole.
 type hasher struct {
-	digest xxhash.Digest
-	buffer []byte
+	digest    xxhash.Digest
+	buffer    []byte
+	arguments []byte // of the latest call, decoded
 }
 
 // hasherBuffer fits the first-level cache of any processor.
@@ -53,16 +54,13 @@ const hasherBuffer = 4 << 10
 // decodes to. How a client escapes its text does not matter: characters given
 // as \uXXXX count as if written out, which is how most clients write them, so
 // that most text can be hashed as it stands.
-func (h *hasher) hashText(raw []byte) (uint64, int) {
-	if bytes.IndexByte(raw, '\\') < 0 {
-		return xxhash.Sum64(raw), len(raw)
-	}
-	if !hasVariants(raw) {
-		return xxhash.Sum64(raw), decodedLen(len(raw), bytes.Count(raw, []byte{'\\'}))
+func (h *hasher) hashText(q quoted) (uint64, int) {
+	if !q.variants {
+		return xxhash.Sum64(q.raw), decodedLen(len(q.raw), int(q.slashes))
 	}
 	h.digest.Reset()
 	size, slashes := 0, 0
-	for len(raw) > 0 {
+	for raw := q.raw; len(raw) > 0; {
 		h.buffer, raw = plainPart(h.buffer[:0], raw, hasherBuffer)
 		h.digest.Write(h.buffer)
 		size += len(h.buffer)
@@ -74,33 +72,6 @@ func (h *hasher) hashText(raw []byte) (uint64, int) {
 // decodedLen estimates the length of a text from its escaped form. Most
 // escapes are two bytes for one; a text of backslashes alone halves.
 func decodedLen(size, slashes int) int { return max(size-slashes, (size+1)/2) }
-
-// hasVariants reports whether raw may hold \uXXXX, the one escape in use for
-// which there is another way to write the same. An escaped backslash before a
-// u counts too.
-//
-// It tests 32 bytes at a time: source code holds an escape every ten bytes
-// or so, where searching for each one costs several times more.
-func hasVariants(raw []byte) bool {
-	raw = raw[max(0, bytes.IndexByte(raw, '\\')):]
-	for len(raw) >= 33 {
-		b := raw[:33]
-		if pairs(b[0:9])|pairs(b[8:17])|pairs(b[16:25])|pairs(b[24:33]) != 0 {
-			return true
-		}
-		raw = raw[32:]
-	}
-	return bytes.Contains(raw, []byte(`\u`))
-}
-
-// pairs is not zero when one of the first eight of nine bytes is a backslash and
-// the next one a u.
-func pairs(b []byte) uint64 {
-	const ones = 0x0101010101010101
-	// A byte of both is zero where a backslash is followed by a u.
-	both := (binary.LittleEndian.Uint64(b) ^ ones*'\\') | (binary.LittleEndian.Uint64(b[1:9]) ^ ones*'u')
-	return (both - ones) &^ both & (ones << 7)
-}
 
 // plainPart appends raw to dst with each \uXXXX replaced by the character, or
 // by its shorter escape where JSON demands one. It stops once
@@ -150,7 +121,7 @@ func appendPlain(dst []byte, r rune) []byte {
 func (h *hasher) hashValue(c *cursor, depth int) uint64 {
 	b := c.next()
 	if b == '"' {
-		sum, _ := h.hashText(c.str())
+		sum, _ := h.hashText(c.quoted())
 		return fold(tagText, sum)
 	}
 	if depth == 0 || b != '{' && b != '[' {
@@ -171,10 +142,14 @@ func (h *hasher) hashValue(c *cursor, depth int) uint64 {
 
 // hashArguments hashes a string that ought to hold JSON (OpenAI's form of tool
 // arguments) as that JSON, so that spacing and order do not matter.
-func (h *hasher) hashArguments(raw []byte) (uint64, int) {
-	decoded := raw
-	if bytes.IndexByte(raw, '\\') >= 0 {
-		decoded = unescape(make([]byte, 0, len(raw)), raw)
+func (h *hasher) hashArguments(q quoted) (uint64, int) {
+	decoded := q.raw
+	if q.slashes > 0 {
+		if cap(h.arguments) < len(q.raw) {
+			h.arguments = make([]byte, 0, len(q.raw))
+		}
+		h.arguments = unescape(h.arguments[:0], q.raw)
+		decoded = h.arguments
 	}
 	inner := cursor{src: decoded}
 	sum := h.hashValue(&inner, maxDepth)

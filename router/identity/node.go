@@ -98,21 +98,19 @@ func (n *node) by() role {
 	return n.speaker
 }
 
-// node consumes one object.
-func (s *scanner) node(depth int) node {
-	var n node
+// read consumes one object into n, which must be empty.
+func (n *node) read(s *scanner, depth int) {
 	if depth == 0 {
 		n.typed = xxhash.Sum64(s.skip().of(s.src))
 		n.kind, n.all = kindOther, n.typed
-		return n
+		return
 	}
 	if s.next() == '"' { // a bare string in a list of parts or input items
 		n.kind = kindText
 		n.text, n.size = s.plainText(depth)
-		return n
+		return
 	}
-	s.members(func(key []byte) { s.field(&n, key, depth) })
-	return n
+	s.members(func(key []byte) { s.field(n, key, depth) })
 }
 
 // field consumes the value of one member of a node.
@@ -163,25 +161,26 @@ const (
 // value consumes the value of a member that a model may read.
 func (s *scanner) value(n *node, key []byte, depth int) (sum uint64, size int, where use) {
 	var ok bool
-	switch k, next := string(key), s.next(); {
-	case k == "text" && next == '"':
+	switch next := s.next(); {
+	case string(key) == "text" && next == '"':
 		n.text, size = s.plainText(depth)
 		return n.text, size, usePart
-	case k == "content" || k == "output":
+	case string(key) == "content" || string(key) == "output":
 		sum, size, ok = s.content(depth)
-	case k == "tool_calls":
+	case string(key) == "tool_calls":
 		sum, size, ok = s.parts(depth)
-	case (k == "function" || k == "function_call") && next == '{':
-		call := s.node(depth - 1)
+	case (string(key) == "function" || string(key) == "function_call") && next == '{':
+		var call node
+		call.read(s, depth-1)
 		sum, size, ok = call.all, call.size, true
-	case k == "arguments" && next == '"':
-		sum, size = s.hashArguments(s.str())
+	case string(key) == "arguments" && next == '"':
+		sum, size = s.hashArguments(s.quoted())
 		ok = size > 0
-	case k == "input" || k == "arguments":
+	case string(key) == "input" || string(key) == "arguments":
 		start := s.pos
 		sum, ok = s.hashValue(&s.cursor, maxDepth), true
 		size = s.pos - start
-	case k == "name" || k == "tool_call_id" || k == "refusal":
+	case string(key) == "name" || string(key) == "tool_call_id" || string(key) == "refusal":
 		sum, size, ok = s.scalar()
 	default:
 		if sum, _, ok = s.scalar(); ok {
@@ -212,7 +211,8 @@ func (s *scanner) content(depth int) (sum uint64, size int, ok bool) {
 func (s *scanner) parts(depth int) (sum uint64, size int, ok bool) {
 	sum = tagArray
 	s.elements(func() {
-		part := s.node(depth - 1)
+		var part node
+		part.read(s, depth-1)
 		switch part.kind {
 		case kindReasoning:
 			s.body.Reasoning++
@@ -231,7 +231,7 @@ func (s *scanner) parts(depth int) (sum uint64, size int, ok bool) {
 // false for values that say nothing.
 func (s *scanner) scalar() (sum uint64, size int, ok bool) {
 	if s.next() == '"' {
-		sum, size = s.hashText(s.str())
+		sum, size = s.hashText(s.quoted())
 		return sum, size, size > 0
 	}
 	raw := s.skip().of(s.src)
@@ -257,11 +257,10 @@ type text struct {
 // plainText consumes a string of prompt text and remembers where it lay when
 // it belongs to a message itself and not to a tool's result within it.
 func (s *scanner) plainText(depth int) (sum uint64, size int) {
-	raw := s.str()
+	q := s.quoted()
+	sum, size = s.hashText(q)
 	if depth >= partDepth && !s.bad && len(s.texts)+len(s.leading) < maxTexts {
-		sum, size = s.hashText(raw)
-		s.texts = append(s.texts, text{span{s.pos - 1 - len(raw), s.pos - 1}, sum})
-		return sum, size
+		s.texts = append(s.texts, text{span{s.pos - 1 - len(q.raw), s.pos - 1}, sum})
 	}
-	return s.hashText(raw)
+	return sum, size
 }

@@ -34,6 +34,9 @@ func (s *scanner) tool() {
 	if name == 0 { // the engine's own tools have only a type
 		name = definition
 	}
+	if s.tools.first == nil {
+		s.tools.first = make([]tool, 0, 16)
+	}
 	if len(s.tools.first) < maxTools {
 		s.tools.first = append(s.tools.first, tool{uint32(name), uint32(definition)})
 	}
@@ -51,7 +54,7 @@ func (s *scanner) toolMembers(toolName *uint64, depth int) uint64 {
 			s.skip()
 			return
 		case k == "name" && s.next() == '"':
-			*toolName, _ = s.hashText(s.str())
+			*toolName, _ = s.hashText(s.quoted())
 			sum += fold(name, *toolName)
 			return
 		case k == "function" && depth > 1:
@@ -66,7 +69,9 @@ func (s *scanner) toolMembers(toolName *uint64, depth int) uint64 {
 // systemText returns where the leading system text is, part by part, without
 // the billing line, whose hash it returns apart (0: none).
 func (s *scanner) systemText() (parts []text, billing uint64) {
-	for _, at := range append(s.system, s.leading...) {
+	all := append(s.system, s.leading...)
+	parts = all[:0]
+	for _, at := range all {
 		text := at.of(s.src)
 		if bytes.HasPrefix(text, []byte(billingPrefix)) {
 			line, _, more := bytes.Cut(text, []byte(`\n`))
@@ -75,7 +80,8 @@ func (s *scanner) systemText() (parts []text, billing uint64) {
 			if more {
 				at.start += len(`\n`)
 			}
-			at.sum, _ = s.hashText(at.of(s.src))
+			rest := at.of(s.src)
+			at.sum, _ = s.hashText(quoted{raw: rest, variants: bytes.Contains(rest, []byte(`\u`))})
 		}
 		if at.start < at.end {
 			parts = append(parts, at)

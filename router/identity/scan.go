@@ -100,7 +100,6 @@ type scanner struct {
 	body    *Body
 	hashing bool // false for oversize bodies
 
-	turns   []turn
 	texts   []text // prompt strings of the message being read
 	system  []text // of system or instructions
 	leading []text // of system messages before the first turn
@@ -113,35 +112,29 @@ type scanner struct {
 	systemChars, leadingChars, toolChars, otherChars int
 }
 
-type turn struct {
-	hash uint64
-	size int
-	by   role
-}
-
 // Scan reads a request body once. It never panics, never recurses beyond a
 // fixed depth and keeps no reference to body. A body that is no JSON object
 // yields a Body that is not Valid and otherwise empty.
 func Scan(path string, body []byte) *Body {
-	s := scanner{cursor: cursor{src: body}, hashing: len(body) <= MaxContent}
-	empty := &Body{API: APIOf(path), N: 1, FirstUser: -1, answered: -1, Oversize: !s.hashing}
-	s.body = new(Body)
-	*s.body = *empty
+	empty := Body{API: APIOf(path), N: 1, FirstUser: -1, answered: -1, Oversize: len(body) > MaxContent}
+	b := empty
+	s := scanner{cursor: cursor{src: body}, hashing: !b.Oversize, body: &b}
 	if s.next() == '{' {
-		s.body.edits.open = s.pos
-		s.body.Valid = !s.members(s.member).empty()
+		b.edits.open = s.pos
+		b.Valid = !s.members(s.member).empty()
 	}
-	if !s.body.Valid || s.bad || s.next() != 0 || s.pos != len(body) {
-		return empty
+	if !b.Valid || s.bad || s.next() != 0 || s.pos != len(body) {
+		b = empty
+		return &b
 	}
 	for _, v := range s.maxTokens {
 		if v > 0 {
-			s.body.MaxTokens = v
+			b.MaxTokens = v
 			break
 		}
 	}
 	s.finish()
-	return s.body
+	return &b
 }
 
 // member consumes the value of one top-level member.
@@ -242,35 +235,30 @@ func (s *scanner) conversation() (id string) {
 	return id
 }
 
-// finish builds root and chain, once all members are known: clients put
-// tools after messages.
+// finish builds root and chain from the hashes of the single turns, once all
+// members are known: clients put tools after messages.
 func (s *scanner) finish() {
 	b := s.body
 	b.Chars = s.systemChars + s.leadingChars + s.toolChars + s.otherChars
-	if len(s.turns) >= MaxTurns {
+	if len(b.Chain) >= MaxTurns {
 		b.Oversize = true
-		for _, t := range s.turns {
-			b.Chars += t.size
+		for _, size := range b.Ends {
+			b.Chars += size
 		}
 	}
 	if b.Oversize {
+		s.forgetTurns()
+		b.Chain, b.Ends = nil, nil
 		return
 	}
 	system, billing := s.systemText()
 	b.billing = billing
 	b.Root = s.root(system)
 	b.system, b.tools, b.rootChars = system, s.tools.first, b.Chars
-	b.Chain, b.Ends = make([]uint64, len(s.turns)), make([]int, len(s.turns))
 	sum := b.Root
-	for i, t := range s.turns {
-		sum = fold(sum, t.hash)
-		b.Chars += t.size
+	for i, hash := range b.Chain {
+		sum = fold(sum, hash)
+		b.Chars += b.Ends[i]
 		b.Chain[i], b.Ends[i] = sum, b.Chars
-		if t.by == roleUser && b.FirstUser < 0 {
-			b.FirstUser = i
-		}
-		if b.FirstUser >= 0 && b.answered < 0 && (t.by == roleAssistant || b.API == Completions) {
-			b.answered = i
-		}
 	}
 }

@@ -9,24 +9,26 @@ const promptBlock = 1 << 10
 // messages consumes the turns of a conversation: messages of the chat and
 // Messages APIs, input of the Responses API (a string is one user turn).
 func (s *scanner) messages() {
-	s.turns, s.leading, s.leadingChars = s.turns[:0], s.leading[:0], 0
+	s.forgetTurns()
+	s.leading, s.leadingChars = s.leading[:0], 0
 	s.body.SystemTurns, s.body.edits.systemTurns = 0, nil
 	s.body.Images, s.body.Reasoning = 0, 0
 	if s.next() == '"' {
-		sum, size := s.hashText(s.str())
-		s.add(turn{fold(xxhash.Sum64String("user"), sum), size, roleUser})
+		sum, size := s.hashText(s.quoted())
+		s.add(fold(xxhash.Sum64String("user"), sum), size, roleUser)
 		return
 	}
 	s.elements(func() {
 		s.texts = s.texts[:0]
-		n := s.node(messageDepth)
+		var n node
+		n.read(s, messageDepth)
 		sum, ok := n.hash()
 		switch {
 		case !ok: // a reasoning item
 			if n.kind == kindReasoning {
 				s.body.Reasoning++
 			}
-		case n.by() == roleSystem && len(s.turns) == 0:
+		case n.by() == roleSystem && len(s.body.Chain) == 0:
 			s.leading = append(s.leading, s.texts...)
 			s.leadingChars += n.size
 		default:
@@ -34,18 +36,44 @@ func (s *scanner) messages() {
 				s.body.SystemTurns++
 				s.systemTurn(n)
 			}
-			s.add(turn{sum, n.size, n.by()})
+			s.add(sum, n.size, n.by())
 		}
 	})
 }
 
-// add appends a turn. Those beyond MaxTurns count as text only.
-func (s *scanner) add(t turn) {
-	if len(s.turns) < MaxTurns {
-		s.turns = append(s.turns, t)
+// add appends a turn: its hash to Chain and its size to Ends, which finish turns
+// into what they are to be. Those beyond MaxTurns count as text only.
+func (s *scanner) add(hash uint64, size int, by role) {
+	b := s.body
+	i := len(b.Chain)
+	switch {
+	case i >= MaxTurns:
+		s.otherChars += size
 		return
+	case b.Chain == nil:
+		room := min(len(s.src)/turnBytes+1, maxRoom)
+		b.Chain, b.Ends = make([]uint64, 0, room), make([]int, 0, room)
 	}
-	s.otherChars += t.size
+	b.Chain, b.Ends = append(b.Chain, hash), append(b.Ends, size)
+	if by == roleUser && b.FirstUser < 0 {
+		b.FirstUser = i
+	}
+	if b.FirstUser >= 0 && b.answered < 0 && (by == roleAssistant || b.API == Completions) {
+		b.answered = i
+	}
+}
+
+// A first guess of the number of turns: agents' are rarely shorter than this many
+// bytes. More grow from maxRoom on.
+const (
+	turnBytes = 512
+	maxRoom   = 256
+)
+
+func (s *scanner) forgetTurns() {
+	b := s.body
+	b.Chain, b.Ends = b.Chain[:0], b.Ends[:0]
+	b.FirstUser, b.answered = -1, -1
 }
 
 // systemTurn remembers where FoldSystemTurns has to write.
@@ -63,7 +91,8 @@ func (s *scanner) systemTurn(n node) {
 // prompt consumes the prompt of the completions API: a string, a list of
 // strings, or token ids, which are counted as four bytes each.
 func (s *scanner) prompt() {
-	s.turns, s.body.Open = s.turns[:0], false
+	s.forgetTurns()
+	s.body.Open = false
 	switch s.next() {
 	case '"':
 		s.promptText()
@@ -71,8 +100,8 @@ func (s *scanner) prompt() {
 	case '[':
 		s.elements(func() {
 			if s.next() == '"' {
-				sum, size := s.hashText(s.str())
-				s.add(turn{sum, size, roleUser})
+				sum, size := s.hashText(s.quoted())
+				s.add(sum, size, roleUser)
 				return
 			}
 			s.promptTokens()
@@ -83,10 +112,10 @@ func (s *scanner) prompt() {
 }
 
 func (s *scanner) promptText() {
-	raw := s.str()
+	raw := s.quoted().raw
 	for first := true; first || len(raw) > 0; first = false {
 		s.buffer, raw = unescapePart(s.buffer[:0], raw, promptBlock)
-		s.add(turn{xxhash.Sum64(s.buffer), len(s.buffer), roleUser})
+		s.add(xxhash.Sum64(s.buffer), len(s.buffer), roleUser)
 	}
 }
 
@@ -97,15 +126,16 @@ func (s *scanner) promptTokens() {
 	count, sum := 0, tagArray
 	if nested {
 		s.elements(func() { sum, count = fold(sum, xxhash.Sum64(s.skip().of(s.src))), count+1 })
-		s.add(turn{sum, 4 * count, roleUser})
+		s.add(sum, 4*count, roleUser)
 		return
 	}
-	if len(s.turns) == 0 {
-		s.turns = append(s.turns, turn{tagArray, 0, roleUser})
+	b := s.body
+	if len(b.Chain) == 0 {
+		s.add(tagArray, 0, roleUser)
 	}
-	last := &s.turns[len(s.turns)-1]
-	last.hash = fold(last.hash, xxhash.Sum64(s.skip().of(s.src)))
-	last.size += 4
+	last := len(b.Chain) - 1
+	b.Chain[last] = fold(b.Chain[last], xxhash.Sum64(s.skip().of(s.src)))
+	b.Ends[last] += 4
 }
 
 // countText consumes the input of an embeddings request and counts its text.
