@@ -36,7 +36,8 @@ func (x *exchange) attempt(p *place) (again bool) {
 	if err != nil {
 		return x.brokeOff(p, fmt.Errorf("replica %s: %w", p.up.id, err))
 	}
-	defer resp.Close()
+	defer x.undo(x.depth())
+	x.later(resp.Close)
 	if resp.Status >= 400 {
 		return x.engineRefused(p, resp)
 	}

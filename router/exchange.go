@@ -18,7 +18,8 @@ import (
 )
 
 // exchange is one request and its answer, from the headers to the last byte.
-// It belongs to the goroutine that serves the request.
+// It belongs to the goroutine that serves the request, and once its stream has
+// begun to one of its own (stream.go).
 type exchange struct {
 	router    *Router
 	w         http.ResponseWriter
@@ -41,6 +42,11 @@ type exchange struct {
 	committed bool // something of an engine's answer has been sent
 	stream    *dialect.Stream
 	refusedBy *answer // an engine's own "not now", in case all say so
+
+	ends
+	left  func()      // ends the request because its client has gone
+	stays func() bool // ends net/http's watch for that; false: it has gone
+	wire  *wire       // the client's connection, once it has been taken from net/http
 
 	record Record
 	traced func(Record) // ends the span; nil without one
@@ -66,16 +72,22 @@ func (r *Router) serveEngine(x *exchange) {
 		x.refuse(rejected(placement.Reject{Why: why}, "warden"))
 		return
 	}
-	defer r.leave()
-	ctx, cancel := context.WithCancelCause(x.req.Context())
-	defer cancel(nil)
+	x.later(r.leave)
+	// Not a child of the request's context, which ends with the handler.
+	ctx, cancel := context.WithCancelCause(context.Background())
+	x.later(func() { cancel(nil) })
+	x.left = func() { cancel(errLeft) }
+	stays := context.AfterFunc(x.req.Context(), x.left)
+	x.later(func() { stays() })
+	x.stays = stays
 	end := func(cause error) {
 		cancel(cause)
 		// A write to a client that does not read would go on until its own
 		// deadline; one second is enough to say why it ends.
 		x.deadlines.EndWrites(time.Second)
 	}
-	defer context.AfterFunc(r.ctx, func() { end(context.Canceled) })()
+	closing := context.AfterFunc(r.ctx, func() { end(context.Canceled) })
+	x.later(func() { closing() })
 	x.ctx, x.drop = ctx, func() { end(errResent) }
 
 	received, refused := x.readBody()
@@ -83,7 +95,7 @@ func (r *Router) serveEngine(x *exchange) {
 		x.refuse(*refused)
 		return
 	}
-	defer received.Release()
+	x.later(received.Release)
 	x.payload = received
 	x.record.BytesIn = int64(len(received.Bytes))
 
@@ -94,6 +106,9 @@ func (r *Router) serveEngine(x *exchange) {
 	}
 	x.serveBy(d)
 }
+
+// errLeft: the client has closed its connection.
+var errLeft = errors.New("the client has left")
 
 // readBody reads the request's body, until the client has stalled or the
 // Router is closed. net/http lifts the deadline once it has all been read.
@@ -153,7 +168,8 @@ func (x *exchange) identify() {
 func (x *exchange) serveBy(d *deployment) {
 	x.turn = d.arrive(x)
 	x.record.Session, x.record.Estimate = x.turn.key.String(), x.turn.estimate
-	defer x.end()
+	defer x.undo(x.depth())
+	x.later(x.end)
 	for p := x.awaitPlace(); p != nil && x.attempt(p); p = x.awaitPlace() {
 		x.turn.retry()
 	}
@@ -197,7 +213,7 @@ func (x *exchange) refuseTurn(reject placement.Reject) {
 // request again, or the Router is being closed. Where it may still be there it
 // is told.
 func (x *exchange) cut() {
-	if x.req.Context().Err() != nil || x.committed {
+	if errors.Is(context.Cause(x.ctx), errLeft) || x.committed {
 		x.abort()
 	}
 	x.record.Aborted = true

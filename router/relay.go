@@ -126,6 +126,13 @@ func (x *exchange) unwritable(err error) {
 
 // write writes what the client can take in time.
 func (x *exchange) write(piece []byte, flush bool) (err error) {
+	if x.wire != nil {
+		left, err := x.wire.chunk(piece, &x.record.BytesOut)
+		if err != nil {
+			return err
+		}
+		return x.writeOut(left)
+	}
 	defer x.deadlines.EndWrite()
 	for err == nil && len(piece) > 0 {
 		var n int

@@ -152,7 +152,8 @@ func New(opts Options) *Router {
 // ServeHTTP answers one request.
 func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	x := newExchange(r, w, req)
-	defer x.deadlines.Done()
+	defer x.undo(0)
+	x.later(x.deadlines.Done)
 	if denied := r.guard.Check(req); denied != nil {
 		x.refuse(refusal{Error: *denied})
 		return
@@ -174,7 +175,7 @@ func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		x.refuse(*refused)
 		return
 	}
-	defer x.release()
+	x.later(x.release)
 	route.serve(r, x)
 }
 
@@ -247,8 +248,5 @@ func NewServer(h http.Handler) *http.Server {
 		MaxHeaderBytes:               gate.MaxHeaderBytes,
 		DisableGeneralOptionsHandler: true,
 		Protocols:                    &protocols,
-		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			return context.WithValue(ctx, connKey{}, c)
-		},
 	}
 }

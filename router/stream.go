@@ -4,15 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/lm-warden/warden/router/dialect"
+	"github.com/lm-warden/warden/router/keepalive"
 	"github.com/lm-warden/warden/router/link"
-	"github.com/lm-warden/warden/router/socket"
 )
 
 // relayStream copies a stream of events. Nothing is sent before the first byte
@@ -34,11 +34,9 @@ func (x *exchange) relayStream(p *place, resp *link.Answer) (again bool) {
 			x.firstToken()
 		}
 		x.send(resp, out, true)
-		if x.record.FirstToken.IsZero() || !x.committed {
-			continue
-		}
-		if wire := wireOf(x.req); wire != nil {
-			return x.streamOver(p, resp, x.pump(p, resp, wire))
+		if x.detach() {
+			go x.goOn(p, resp)
+			return false
 		}
 	}
 }
@@ -52,43 +50,77 @@ func (x *exchange) feed(p *place, piece []byte) (out []byte) {
 	return out
 }
 
-// pump copies the rest of a stream whose answer has begun. As long as the client
-// takes what comes, this goroutine sleeps: the router's pump reads from the
-// engine's socket and writes to the client's.
-func (x *exchange) pump(p *place, resp *link.Answer, wire *wire) error {
+// detach takes the client's connection away from net/http once the answer has
+// well begun, where that can be. The handler is to return then; the exchange
+// goes on.
+func (x *exchange) detach() bool {
+	if x.record.FirstToken.IsZero() || !x.committed || !keepalive.Can(x.req) || !x.stays() {
+		return false
+	}
+	taken, err := keepalive.Take(x.w, x.req)
+	if err != nil {
+		// The watch for the client's leaving is over: no stream without it.
+		x.unwritable(err)
+	}
+	x.deadlines.Own(taken)
+	x.wire = &wire{Taken: taken}
+	x.w, x.req, x.drop, x.away = nil, nil, nil, true
+	return true
+}
+
+// goOn copies the rest of the stream of a detached exchange, and ends it.
+func (x *exchange) goOn(p *place, resp *link.Answer) {
+	whole := false
 	defer func() {
-		// net/http writes the end, and has seen no write for a while.
-		x.deadlines.BeginWrite()
-		x.deadlines.EndWrite()
+		fault := recover()
+		if fault != nil && fault != http.ErrAbortHandler {
+			x.router.opts.Log.Error("a request failed for a fault of warden's own", "model", x.record.Model, "replica", p.up.id,
+				"err", fmt.Sprint(fault), "stack", string(debug.Stack()))
+		}
+		x.undoAll(0)
+		if whole {
+			x.wire.GiveBack()
+			return
+		}
+		_ = x.wire.Close()
 	}()
+	x.streamOver(p, resp, x.pump(p, resp))
+	whole = x.writeOut(lastChunk) == nil
+}
+
+// lastChunk ends an answer in chunks.
+var lastChunk = []byte("0\r\n\r\n")
+
+// pump copies the rest of a stream. As long as the client takes what comes, this
+// goroutine sleeps: the router's pump reads from the engine's socket and writes
+// to the client's.
+func (x *exchange) pump(p *place, resp *link.Answer) error {
 	for {
 		var left []byte
 		var failed error
-		err := resp.Each(&x.router.pump, func(piece []byte) (more bool) {
-			out := x.feed(p, piece)
-			x.record.BytesOut += int64(len(out))
-			left, failed = wire.chunk(out)
+		err := resp.Each(&x.router.pump, x.wire, x.left, func(piece []byte) (more bool) {
+			left, failed = x.wire.chunk(x.feed(p, piece), &x.record.BytesOut)
 			return failed == nil && len(left) == 0
 		})
-		if failed == nil && err == nil {
-			failed = x.writeOut(wire, left)
+		if failed == nil && len(left) > 0 {
+			failed = x.writeOut(left)
 		}
-		switch {
-		case failed != nil:
+		if failed != nil {
 			x.unwritable(failed)
-		case err != nil:
+		}
+		if err != nil {
 			return err
 		}
 	}
 }
 
-// writeOut writes what the client had no room for when it came.
-func (x *exchange) writeOut(wire *wire, left []byte) (err error) {
+// writeOut writes what is already in chunks, and may wait for the client.
+func (x *exchange) writeOut(left []byte) (err error) {
 	defer x.deadlines.EndWrite()
 	for err == nil && len(left) > 0 {
 		var n int
 		x.deadlines.BeginWrite()
-		n, err = wire.under.Write(left[:min(len(left), readable)])
+		n, err = x.wire.Write(left[:min(len(left), readable)])
 		left = left[n:]
 	}
 	return err
@@ -123,45 +155,29 @@ func (x *exchange) streamOver(p *place, resp *link.Answer, err error) (again boo
 	return x.broken(p, err)
 }
 
-// connKey is where NewServer keeps a request's connection in its context.
-type connKey struct{}
-
-// wire writes to a client's connection below net/http, in the chunks of the
-// answer that net/http has begun there and will end.
+// wire is a client's connection below net/http, in the middle of an answer in
+// chunks.
 type wire struct {
-	under  socket.Trier
+	*keepalive.Taken
 	head   [20]byte // a size in hexadecimal and a line end
 	pieces [3][]byte
 }
 
 var lineEnd = []byte("\r\n")
 
-// wireOf returns nil where the answer is not chunked, or the connection cannot
-// be written to without waiting: HTTP/2, TLS, HTTP/1.0, tests in memory.
-func wireOf(req *http.Request) *wire {
-	conn, ok := req.Context().Value(connKey{}).(net.Conn)
-	if !ok || req.ProtoMajor != 1 || req.ProtoMinor < 1 || req.TLS != nil {
-		return nil
-	}
-	under := socket.Under(conn)
-	if under == nil {
-		return nil
-	}
-	return &wire{under: under}
-}
-
-// chunk writes data as far as there is room, and returns a copy of what is left
-// of the chunk.
-func (w *wire) chunk(data []byte) (left []byte, err error) {
+// chunk writes data as far as there is room, counts it, and returns a copy of
+// what is left of the chunk.
+func (w *wire) chunk(data []byte, count *int64) (left []byte, err error) {
 	if len(data) == 0 {
 		return nil, nil
 	}
 	head := append(strconv.AppendUint(w.head[:0], uint64(len(data)), 16), lineEnd...)
 	w.pieces = [3][]byte{head, data, lineEnd}
-	n, err := w.under.TryWritev(w.pieces[:])
+	n, err := w.TryWritev(w.pieces[:])
 	if err == nil && n < len(head)+len(data)+len(lineEnd) {
 		left = slices.Concat(w.pieces[:]...)[n:]
 	}
 	w.pieces = [3][]byte{}
+	*count += int64(len(data))
 	return left, err
 }

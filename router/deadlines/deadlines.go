@@ -10,6 +10,7 @@ package deadlines
 
 import (
 	"errors"
+	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -19,7 +20,7 @@ import (
 // its handler returns: net/http's writers must not be touched from then on, and
 // those of HTTP/2 panic.
 type Client struct {
-	control  *http.ResponseController
+	control  control
 	patience time.Duration
 	streams  bool      // HTTP/2
 	limit    time.Time // of writes, over HTTP/1; the handler's own
@@ -32,6 +33,27 @@ type Client struct {
 	timer   *time.Timer // over HTTP/2
 	since   time.Time   // beginning of the write under way; zero: none is
 }
+
+// control is what net/http lets a handler do with its connection.
+type control interface {
+	SetReadDeadline(time.Time) error
+	SetWriteDeadline(time.Time) error
+	Flush() error
+}
+
+// Own goes on with a connection that was taken away from net/http.
+func (c *Client) Own(conn net.Conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.control, c.limit = unbuffered{conn}, time.Time{} // net/http has lifted its deadlines
+	if !c.writing {
+		_ = conn.SetWriteDeadline(time.Now().Add(time.Second))
+	}
+}
+
+type unbuffered struct{ net.Conn }
+
+func (unbuffered) Flush() error { return nil }
 
 // New is for one request and its answer.
 func New(w http.ResponseWriter, req *http.Request, patience time.Duration) *Client {

@@ -12,8 +12,9 @@ import (
 // Each gives all pieces of the rest of the body to take, until that returns
 // false; the error is then nil, and otherwise as for Next. While it waits, the
 // connection is in p, and take is called there: it must not wait for anything.
-// Connections that are no sockets are read by the caller's own goroutine.
-func (a *Answer) Each(p *pump.Pump, take func(piece []byte) (more bool)) error {
+// left is called there when client has left. Connections that are no sockets are
+// read by the caller's own goroutine.
+func (a *Answer) Each(p *pump.Pump, client pump.Client, left func(), take func(piece []byte) (more bool)) error {
 	for a.err != nil || a.broken != nil || len(a.rest)+len(a.conn.unread) > 0 || a.body.over() {
 		piece, err := a.Next()
 		if err != nil {
@@ -37,7 +38,7 @@ func (a *Answer) Each(p *pump.Pump, take func(piece []byte) (more bool)) error {
 		}
 	}
 	s := steps{answer: a, fd: uintptr(fd), take: take}
-	err := p.Run(fd, s.step)
+	err := p.Run(pump.Work{FD: fd, Step: s.step, Client: client, Left: left})
 	if adopted := a.conn.adopt(); err == nil {
 		err = adopted
 	}

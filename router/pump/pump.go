@@ -41,21 +41,36 @@ type Pump struct {
 	ended   chan struct{}
 }
 
+// Work is what a Pump does for one socket.
+type Work struct {
+	FD int
+	// Step is called whenever FD can be read, or has reached its end, until it
+	// returns false. Steps of all sockets run on one goroutine: they must not wait
+	// for anything, and may use buffer only until they return.
+	Step func(buffer []byte) (more bool)
+	// Left is called when the peer of another connection, Client, has left or has
+	// said that it will send no more. The same holds for it as for Step.
+	Left   func()
+	Client Client
+}
+
+// Client is a connection that may stay with Go's network poller: nobody reads
+// from it meanwhile.
+type Client interface {
+	Control(f func(fd uintptr)) error
+}
+
 // run is one call of Run.
 type run struct {
-	fd       int
-	step     func(buffer []byte) (more bool)
+	Work
 	over     chan struct{}
 	err      error
 	panicked any
 }
 
-// Run calls step whenever fd can be read, or has reached its end, until it
-// returns false. Steps of all sockets run on one goroutine: they must not wait
-// for anything, and may use buffer only until they return. A step's panic is
-// Run's.
-func (p *Pump) Run(fd int, step func(buffer []byte) (more bool)) error {
-	r := &run{fd: fd, step: step, over: make(chan struct{})}
+// Run does w until its Step returns false, whose panic is Run's.
+func (p *Pump) Run(w Work) error {
+	r := &run{Work: w, over: make(chan struct{})}
 	if err := p.add(r); err != nil {
 		return err
 	}
@@ -78,12 +93,22 @@ func (p *Pump) add(r *run) error {
 		}
 	}
 	p.last++
-	if err := watch(p.epoll, r.fd, p.last, unix.EPOLLIN|unix.EPOLLRDHUP); err != nil {
+	if err := watch(p.epoll, r.FD, p.last, unix.EPOLLIN|unix.EPOLLRDHUP); err != nil {
 		return err
 	}
 	p.runs[p.last] = r
+	if r.Client == nil {
+		return nil
+	}
+	// One that is closed already fails each write, too.
+	_ = r.Client.Control(func(fd uintptr) {
+		_ = watch(p.epoll, int(fd), p.last|ofClient, unix.EPOLLRDHUP|unix.EPOLLONESHOT)
+	})
 	return nil
 }
+
+// ofClient marks the ids of events of Clients.
+const ofClient = 1 << 63
 
 // watch adds fd to an epoll under an id; 0 is the eventfd.
 func watch(epoll, fd int, id uint64, events uint32) error {
@@ -131,11 +156,15 @@ func (p *Pump) loop() {
 				return
 			}
 			p.mu.Lock()
-			r := p.runs[id]
+			r := p.runs[id&^ofClient]
 			p.mu.Unlock()
-			// A run ends on this goroutine alone, so that no event is left of one
-			// that has ended.
-			if !r.once(buffer) {
+			// A run ends on this goroutine alone, but of its two sockets both may be
+			// in one batch.
+			switch {
+			case r == nil:
+			case id&ofClient != 0:
+				r.Left()
+			case !r.once(buffer):
 				p.remove(id, r)
 				woke = true
 			}
@@ -156,11 +185,14 @@ func (r *run) once(buffer []byte) (more bool) {
 			r.panicked, more = v, false
 		}
 	}()
-	return r.step(buffer)
+	return r.Step(buffer)
 }
 
 func (p *Pump) remove(id uint64, r *run) {
-	_ = unix.EpollCtl(p.epoll, unix.EPOLL_CTL_DEL, r.fd, nil)
+	_ = unix.EpollCtl(p.epoll, unix.EPOLL_CTL_DEL, r.FD, nil)
+	if r.Client != nil {
+		_ = r.Client.Control(func(fd uintptr) { _ = unix.EpollCtl(p.epoll, unix.EPOLL_CTL_DEL, int(fd), nil) })
+	}
 	p.mu.Lock()
 	delete(p.runs, id)
 	p.mu.Unlock()

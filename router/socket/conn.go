@@ -139,6 +139,8 @@ type Trier interface {
 	// TryWritev writes what there is room for now: less than all of pieces, or
 	// nothing, is no error. It counts as a Write.
 	TryWritev(pieces [][]byte) (n int, err error)
+	// Control calls f with the socket, which stays open until f returns.
+	Control(f func(fd uintptr)) error
 }
 
 // Under finds the Trier under what has been put around a connection, as far as
@@ -171,6 +173,8 @@ func (c *conn) TryWritev(pieces [][]byte) (int, error) {
 	}
 	return c.try.n, nil
 }
+
+func (c *conn) Control(f func(fd uintptr)) error { return c.raw.Control(f) }
 
 func (c *conn) tryNow(fd uintptr) { c.try.n, c.try.err = Writev(fd, c.try.pieces) }
 

@@ -58,7 +58,7 @@ func (c *Crowd) Track(conn net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateActive:
 		c.quiet.remove(m)
-	case http.StateIdle:
+	case http.StateIdle, http.StateNew: // some come back as new ones
 		c.quiet.add(m, time.Now())
 	}
 }

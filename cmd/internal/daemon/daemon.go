@@ -213,7 +213,13 @@ func (d *Daemon) Run(ctx context.Context) error {
 	open := conns.NewOpen()
 	server := router.NewServer(d.closing(d.router))
 	crowd := conns.NewCrowd(socket.Listen(d.api), conns.Limit(), d.log)
-	server.ConnState = func(c net.Conn, state http.ConnState) { open.Track(c, state); crowd.Track(c, state) }
+	server.ConnState = func(c net.Conn, state http.ConnState) {
+		if state == http.StateHijacked {
+			state = http.StateActive // for the rest of a stream: it comes back or is closed (keepalive)
+		}
+		open.Track(c, state)
+		crowd.Track(c, state)
+	}
 	var group errgroup.Group
 	finish := d.recorders.start()
 	left := plan.LeftEngines(paths.RuntimeDir(d.cfg.Name))

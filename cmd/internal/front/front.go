@@ -13,6 +13,7 @@ import (
 	"github.com/lm-warden/warden/cmd/internal/exit"
 	"github.com/lm-warden/warden/cmd/internal/livefile"
 	"github.com/lm-warden/warden/router/framing"
+	"github.com/lm-warden/warden/router/keepalive"
 	"github.com/lm-warden/warden/router/keys"
 	"github.com/lm-warden/warden/router/secure"
 )
@@ -78,7 +79,7 @@ func (f *Front) OwnKey() string { return f.own }
 // Serve answers on l until the server is closed.
 func (f *Front) Serve(server *http.Server, l net.Listener) error {
 	if f.certificate == nil {
-		return server.Serve(framing.Listen(l))
+		return keepalive.Serve(server, framing.Listen(l))
 	}
 	f.certificate.Configure(server)
 	return server.Serve(f.certificate.Listen(l, framing.Wrap))
