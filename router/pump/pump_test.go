@@ -67,7 +67,7 @@ func start(p *Pump, fd int, step func([]byte) bool) <-chan error {
 				ended <- fmt.Errorf("panic: %v", v)
 			}
 		}()
-		ended <- p.Run(fd, step)
+		ended <- p.Run(Work{FD: fd, Step: step})
 	}()
 	return ended
 }
@@ -259,7 +259,7 @@ func TestClose(t *testing.T) {
 	}
 	here, there := pair(t)
 	say(t, there, "x")
-	if err := p.Run(here, func([]byte) bool { t.Error("a step"); return false }); !errors.Is(err, ErrClosed) {
+	if err := p.Run(Work{FD: here, Step: func([]byte) bool { t.Error("a step"); return false }}); !errors.Is(err, ErrClosed) {
 		t.Errorf("a run on a closed pump: %v", err)
 	}
 	if now := descriptors(t); now != before+2*(2*batch+1) {
@@ -267,7 +267,7 @@ func TestClose(t *testing.T) {
 	}
 	var unused Pump
 	unused.Close()
-	if err := unused.Run(here, nil); !errors.Is(err, ErrClosed) {
+	if err := unused.Run(Work{FD: here}); !errors.Is(err, ErrClosed) {
 		t.Errorf("a run on a pump that was closed before its first: %v", err)
 	}
 }
@@ -285,7 +285,7 @@ func TestCloseWhileOthersBegin(t *testing.T) {
 					p.Close()
 					return
 				}
-				err := p.Run(here, func(buffer []byte) bool { _, _ = unix.Read(here, buffer); return i%2 == 0 })
+				err := p.Run(Work{FD: here, Step: func(buffer []byte) bool { _, _ = unix.Read(here, buffer); return i%2 == 0 }})
 				if err != nil && !errors.Is(err, ErrClosed) {
 					t.Error(err)
 				}
@@ -305,7 +305,7 @@ func TestWhatCannotBeWaitedFor(t *testing.T) {
 	}
 	defer file.Close()
 	for name, fd := range map[string]int{"a number that is no descriptor": 1 << 20, "a file": int(file.Fd())} {
-		if err := p.Run(fd, func([]byte) bool { return false }); err == nil {
+		if err := p.Run(Work{FD: fd, Step: func([]byte) bool { return false }}); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
