@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"strconv"
 	"strings"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -31,7 +32,7 @@ const (
 const (
 	eventPlaced     = "placed" // its wait is over, for the first time if there were retries
 	eventFirstByte  = "first_byte"
-	eventFirstToken = "first_token"
+	eventFirstToken = "first_token" // of a stream
 )
 
 // maxText bounds what a client sent: the name of a model, a path.
@@ -51,14 +52,21 @@ func (t *Tracer) end(span trace.Span, r record.Record) {
 	if !r.FirstByte.IsZero() {
 		span.AddEvent(eventFirstByte, trace.WithTimestamp(r.FirstByte))
 	}
-	if !r.FirstToken.IsZero() {
-		span.AddEvent(eventFirstToken, trace.WithTimestamp(r.FirstToken))
+	if r.Stream && !r.FirstToken.IsZero() { // it may be read a moment before the bytes that hold it are passed on
+		span.AddEvent(eventFirstToken, trace.WithTimestamp(later(r.FirstToken, r.FirstByte)))
 	}
 	// A server's span is an error when the server failed, not when its client
 	// asked for what cannot be had (HTTP conventions).
 	if r.Status >= 500 || r.Result() == record.Cut {
 		span.SetStatus(codes.Error, cmp.Or(r.Cause, string(r.Result())))
 	}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
 }
 
 // server are the attributes that all spans have alike.

@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	"go.opentelemetry.io/otel/propagation"
+	otelsdk "go.opentelemetry.io/otel/sdk"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
@@ -63,7 +64,12 @@ func New(o Options) (*Tracer, error) {
 // resource says who sends the spans; the user's own attributes win.
 func (o Options) resource() *resource.Resource {
 	all := map[attribute.Key]attribute.KeyValue{}
-	for _, a := range append([]attribute.KeyValue{semconv.ServiceName(o.Service), semconv.ServiceVersion(o.Version)}, o.Resource...) {
+	own := []attribute.KeyValue{
+		semconv.ServiceName(o.Service), semconv.ServiceVersion(o.Version),
+		// What the specification asks of every SDK.
+		semconv.TelemetrySDKName("opentelemetry"), semconv.TelemetrySDKLanguageGo, semconv.TelemetrySDKVersion(otelsdk.Version()),
+	}
+	for _, a := range append(own, o.Resource...) {
 		all[a.Key] = a
 	}
 	return resource.NewWithAttributes(semconv.SchemaURL, slices.Collect(maps.Values(all))...)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
+	otelsdk "go.opentelemetry.io/otel/sdk"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"go.uber.org/goleak"
@@ -118,8 +119,10 @@ func TestACollectorSeesTheRequest(t *testing.T) {
 		t.Errorf("headers %v", h)
 	}
 	resource := (<-c.got).ResourceSpans[0]
-	if text := resource.Resource.String(); !strings.Contains(text, `"warden"`) || !strings.Contains(text, `"1.2.3"`) || !strings.Contains(text, `"lab"`) {
-		t.Errorf("resource %s", text)
+	for _, want := range []string{`"warden"`, `"1.2.3"`, `"lab"`, `"telemetry.sdk.name"`, `"telemetry.sdk.language"`, `"` + otelsdk.Version() + `"`} {
+		if text := resource.Resource.String(); !strings.Contains(text, want) {
+			t.Errorf("resource %s lacks %s", text, want)
+		}
 	}
 	span := resource.ScopeSpans[0].Spans[0]
 	id := fmt.Sprintf("%x", span.SpanId)
@@ -157,6 +160,25 @@ func TestACollectorSeesTheRequest(t *testing.T) {
 	}
 	if _, ok := got["error.type"]; ok {
 		t.Error("a good answer has an error.type")
+	}
+}
+
+// The engine's first token lies in the first bytes, of which it is read before
+// they are passed on; an answer in one piece has none.
+func TestEventsAreInOrder(t *testing.T) {
+	together := answered()
+	together.FirstToken = together.FirstByte.Add(-5 * time.Microsecond)
+	whole := answered()
+	whole.Stream = false
+	for want, r := range map[string]record.Record{"placed@250ms first_byte@1s first_token@1s ": together, "placed@250ms first_byte@1s ": whole} {
+		c := newCollector(t)
+		tracer, stop := run(t, Options{Settings: settings(c.server.URL + "/v1/traces")})
+		_, end := tracer.Begin(arrived, record.TraceContext{})
+		end(r)
+		stop()
+		if got := flat((<-c.got).ResourceSpans[0].ScopeSpans[0].Spans[0].Events); got != want {
+			t.Errorf("events %s, want %s", got, want)
+		}
 	}
 }
 
