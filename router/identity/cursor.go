@@ -193,6 +193,9 @@ func unescape(dst, raw []byte) []byte {
 	return dst
 }
 
+// short has what stands for the character behind a backslash, 0 for nothing.
+var short = [256]byte{'n': '\n', 't': '\t', 'r': '\r', 'b': '\b', 'f': '\f', '"': '"', '\\': '\\', '/': '/'}
+
 // unescapePart is unescape that stops once dst holds limit bytes or a few
 // more, and returns what is left of raw. Unknown escapes are kept as they
 // stand; broken ones and lone surrogates become U+FFFD.
@@ -204,20 +207,10 @@ func unescapePart(dst, raw []byte, limit int) (out, rest []byte) {
 			continue
 		}
 		used := 2
-		switch e := raw[1]; e {
-		case 'n':
-			dst = append(dst, '\n')
-		case 't':
-			dst = append(dst, '\t')
-		case 'r':
-			dst = append(dst, '\r')
-		case 'b':
-			dst = append(dst, '\b')
-		case 'f':
-			dst = append(dst, '\f')
-		case '"', '\\', '/':
-			dst = append(dst, e)
-		case 'u':
+		switch e := raw[1]; {
+		case short[e] != 0:
+			dst = append(dst, short[e])
+		case e == 'u':
 			var r rune
 			r, used = unescapeRune(raw)
 			dst = utf8.AppendRune(dst, r)
