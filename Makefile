@@ -83,6 +83,10 @@ test-clients: build ## real clients from npm (SDKs, Claude Code, Codex; ALL=1: o
 test-prometheus: build ## alert rules and every query of the dashboard, a real Prometheus, simulated engines
 	scripts/test-prometheus.sh
 
+.PHONY: test-otel
+test-otel: ## spans in a real OpenTelemetry Collector (built once, 2 min), well and not; simulated engines
+	scripts/test-otel.sh
+
 .PHONY: test-vllm
 test-vllm: build ## two real vLLM replicas on the CPU (installs about 6 GB once)
 	scripts/test-vllm.sh
