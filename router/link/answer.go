@@ -190,11 +190,11 @@ func (a *Answer) finish() {
 	c := a.conn
 	reusable := a.reusable && len(c.unread) == 0
 	c.giveBack()
-	if stopped := a.stop(); stopped && reusable {
+	if stopped := a.stop(); stopped && reusable && c.adopt() == nil {
 		c.link.putIdle(c)
 		return
 	}
-	c.cut()
+	c.close()
 }
 
 // fail ends an answer that is incomplete.
@@ -209,7 +209,7 @@ func (a *Answer) fail(err error) {
 	a.err = err
 	a.conn.giveBack()
 	a.stop()
-	a.conn.cut()
+	a.conn.close()
 }
 
 // Close gives the answer up, if it has not been read to its end.

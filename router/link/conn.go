@@ -89,10 +89,27 @@ func (c *conn) cut() {
 	_ = c.Conn.Close()
 }
 
-// release takes the connection out of Go's hands; false when that cannot be.
+// close is cut, by who owns the connection.
+func (c *conn) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = true
+	if c.released < 0 {
+		_ = c.Conn.Close()
+		return
+	}
+	_ = unix.Close(c.released)
+	c.released = -1
+}
+
+// release takes the connection out of Go's hands, if it has not been already;
+// false when that cannot be.
 func (c *conn) release() (fd int, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.released >= 0 {
+		return c.released, true
+	}
 	if c.ended {
 		return -1, false
 	}
@@ -103,10 +120,13 @@ func (c *conn) release() (fd int, ok bool) {
 	return fd, ok
 }
 
-// adopt takes it back.
+// adopt takes it back, if it was released.
 func (c *conn) adopt() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.released < 0 {
+		return nil
+	}
 	nc, err := pump.Adopt(c.released)
 	c.released = -1
 	if err != nil {

@@ -25,7 +25,7 @@ func (a *Answer) Each(p *pump.Pump, client pump.Client, left func(), take func(p
 		}
 	}
 	a.conn.giveBack()
-	fd, ok := a.conn.release()
+	fd, ok := a.conn.release() // until the answer is over
 	if !ok {
 		for {
 			piece, err := a.Next()
@@ -39,11 +39,8 @@ func (a *Answer) Each(p *pump.Pump, client pump.Client, left func(), take func(p
 	}
 	s := steps{answer: a, fd: uintptr(fd), take: take}
 	err := p.Run(pump.Work{FD: fd, Step: s.step, Client: client, Left: left})
-	if adopted := a.conn.adopt(); err == nil {
-		err = adopted
-	}
 	switch {
-	case err != nil: // of ours
+	case err != nil: // of the pump's own
 		a.fail(err)
 		return err
 	case s.failed != nil:
