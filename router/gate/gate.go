@@ -78,6 +78,10 @@ func (g Guard) Origin(req *http.Request) (origin string, listed bool) {
 }
 
 func (g Guard) hostAllowed(req *http.Request) bool {
+	// The usual case, without the reading of a whole URL.
+	if at, err := netip.ParseAddrPort(req.Host); err == nil && at.Addr().Is4() && at.Addr().IsLoopback() {
+		return true
+	}
 	name := hostName(req.Host)
 	if name == "" {
 		return false

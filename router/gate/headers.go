@@ -1,7 +1,8 @@
 package gate
 
 import (
-	"fmt"
+	"encoding/binary"
+	"encoding/hex"
 	"math/rand/v2"
 	"net/http"
 	"net/textproto"
@@ -12,39 +13,35 @@ import (
 // what concerns one connection only, credentials, what would let a client
 // choose its own place or priority, what warden sets itself, and names with an
 // underscore, which some readers take for a dash: X_Api_Key for X-Api-Key.
+// Values are shared with in.
 func Forwarded(in http.Header) http.Header {
-	out := in.Clone()
-	for _, line := range in["Connection"] {
-		for _, name := range strings.Split(line, ",") {
-			out.Del(textproto.TrimString(name))
+	out := make(http.Header, len(in)+extraHeaders)
+	hop := in["Connection"]
+	for name, values := range in {
+		switch name {
+		case "Connection", "Proxy-Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Expect",
+			"Authorization", "X-Api-Key", "Proxy-Authorization", "Proxy-Authenticate", "Cookie",
+			"X-Vllm-Priority", "X-Data-Parallel-Rank",
+			"Accept-Encoding", "Content-Encoding", "Content-Length",
+			"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip",
+			"X-Request-Id", "X-Session-Id", "Origin":
+			continue
 		}
-	}
-	for _, name := range []string{
-		"Connection", "Proxy-Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Expect",
-		"Authorization", "X-Api-Key", "Proxy-Authorization", "Proxy-Authenticate", "Cookie",
-		"X-Vllm-Priority", "X-Data-Parallel-Rank",
-		"Accept-Encoding", "Content-Encoding", "Content-Length",
-		"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip",
-		"X-Request-Id", "X-Session-Id", "Origin",
-	} {
-		out.Del(name)
-	}
-	for name := range out {
-		if strings.Contains(name, "_") {
-			delete(out, name)
+		if !strings.Contains(name, "_") && !listed(hop, name) {
+			out[name] = values
 		}
 	}
 	return out
 }
 
-// Returned copies an engine's response headers for the client.
+// extraHeaders is room for what warden adds for an engine: two ids, a priority,
+// two of a trace.
+const extraHeaders = 5
+
+// Returned copies an engine's response headers for the client. Values are shared
+// with from.
 func Returned(to, from http.Header) {
-	drop := map[string]bool{}
-	for _, line := range from["Connection"] {
-		for _, name := range strings.Split(line, ",") {
-			drop[textproto.CanonicalMIMEHeaderKey(textproto.TrimString(name))] = true
-		}
-	}
+	hop := from["Connection"]
 	for name, values := range from {
 		switch name {
 		case "Connection", "Proxy-Connection", "Keep-Alive", "Trailer", "Transfer-Encoding", "Upgrade", "Te",
@@ -52,10 +49,23 @@ func Returned(to, from http.Header) {
 			"Access-Control-Allow-Methods", "Access-Control-Allow-Headers":
 			continue
 		}
-		if !drop[name] {
-			to[name] = append([]string(nil), values...)
+		if !listed(hop, name) {
+			to[name] = values
 		}
 	}
+}
+
+// listed reports whether the lines of a Connection header name a header: it then
+// concerns that one connection only.
+func listed(lines []string, name string) bool {
+	for _, line := range lines {
+		for one := range strings.SplitSeq(line, ",") {
+			if strings.EqualFold(textproto.TrimString(one), name) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // RequestID takes over the client's own id when it is harmless in logs and
@@ -73,4 +83,9 @@ func RequestID(req *http.Request) string {
 	return id
 }
 
-func newRequestID() string { return fmt.Sprintf("req_%016x%016x", rand.Uint64(), rand.Uint64()) }
+func newRequestID() string {
+	var id [16]byte
+	binary.BigEndian.PutUint64(id[:], rand.Uint64())
+	binary.BigEndian.PutUint64(id[8:], rand.Uint64())
+	return "req_" + hex.EncodeToString(id[:])
+}

@@ -109,6 +109,9 @@ func (q *query) codexSession() (match, bool) {
 
 // windowNumber is how often Codex has compacted the thread.
 func (ids codexIDs) windowNumber() int {
+	if ids.window == "" {
+		return 0
+	}
 	i := strings.LastIndexByte(ids.window, ':')
 	n, err := strconv.Atoi(ids.window[i+1:])
 	if err != nil || n < 0 {
