@@ -1,7 +1,7 @@
 // Command bench-path measures what warden costs in the path of requests, beside
 // no proxy, HAProxy, nginx and other routers of engines, and writes what it
 // finds as Markdown and JSON. As `bench-path serve ...` it is the engine behind
-// them all.
+// them all, as `bench-path copy ...` the floor below which no proxy can go.
 package main
 
 import (
@@ -38,6 +38,9 @@ func run(args []string, log io.Writer) error {
 		}
 		return engine.Serve()
 	}
+	if len(args) > 0 && args[0] == "copy" {
+		return benchpath.Copy(args[1:])
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	o, out, err := parse(args, log)
@@ -65,7 +68,7 @@ func parse(args []string, log io.Writer) (o benchpath.Options, out string, err e
 	numbers(flags, &o.Streams, "streams", "concurrent streams of 200 events at 20 ms, a `list`; 0: none")
 	numbers(flags, &o.Quiet, "quiet", "concurrent streams of 4 events a second, a `list`; 0: none")
 	numbers(flags, &o.Bodies, "bodies", "bytes of request bodies, a `list`; 0: none")
-	flags.Func("arms", "only these, a `list`: none, warden, HAProxy, nginx, vllm-router, smg", func(text string) error {
+	flags.Func("arms", "only these, a `list`: none, warden, bare copy, HAProxy, nginx, vllm-router, smg", func(text string) error {
 		o.Arms = strings.Split(text, ",")
 		return nil
 	})

@@ -69,6 +69,7 @@ func contenders() []contender {
 			return &arm{name: noneName, urls: b.urls(), stop: func() error { return nil }}, nil
 		}},
 		{name: wardenName, llm: true, start: startWarden},
+		peer(copyName, false, func(b *bed) proxies.Peer { return bareCopy(b.Engine, b.sockets()) }),
 		peer(haproxyName, false, func(b *bed) proxies.Peer { return proxies.HAProxy(b.sockets()) }),
 		peer("nginx", false, func(b *bed) proxies.Peer { return proxies.Nginx(b.sockets()) }),
 		peer("vllm-router", true, func(b *bed) proxies.Peer {

@@ -13,6 +13,9 @@ type Bar struct {
 	Limit string `json:"limit"`
 	// Value is nil where it was not measured.
 	Value *float64 `json:"value"`
+	// Floor is what a bare copy gets on the same scale: one above the limit shows
+	// that no proxy meets it here. nil where that was not measured.
+	Floor *float64 `json:"floor"`
 	Met   bool     `json:"met"`
 }
 
@@ -56,11 +59,17 @@ func (r Report) Bars() []Bar {
 	if m.Rounds > 0 {
 		failed = of(float64(m.Failed))
 	}
+	floorE, floorB := find(copyName, k.events).cpu(), find(copyName, k.body).cpu()
+	times := func(name string, row Row, of, floor *float64, limit float64) Bar {
+		bar := atMost(name, row, ratio(row.cpu(), of), limit, "")
+		bar.Floor = ratio(floor, of)
+		return bar
+	}
 	return []Bar{
-		atMost("CPU per event, times HAProxy's", e, ratio(e.cpu(), find(haproxyName, k.events).cpu()), eventsToHAProxy, ""),
-		atMost("CPU per event, times the cheapest LLM router's", e, ratio(e.cpu(), r.cheapest(rows, k.events)), eventsToRouters, ""),
-		atMost("CPU per request with 60 kB, times HAProxy's", b, ratio(b.cpu(), find(haproxyName, k.body).cpu()), bodiesToHAProxy, ""),
-		atMost("CPU per request with 60 kB, times the cheapest LLM router's", b, ratio(b.cpu(), r.cheapest(rows, k.body)), bodiesToRouters, ""),
+		times("CPU per event, times HAProxy's", e, find(haproxyName, k.events).cpu(), floorE, eventsToHAProxy),
+		times("CPU per event, times the cheapest LLM router's", e, r.cheapest(rows, k.events), floorE, eventsToRouters),
+		times("CPU per request with 60 kB, times HAProxy's", b, find(haproxyName, k.body).cpu(), floorB, bodiesToHAProxy),
+		times("CPU per request with 60 kB, times the cheapest LLM router's", b, r.cheapest(rows, k.body), floorB, bodiesToRouters),
 		atMost("goroutines per quiet stream", q, q.Goroutines, goroutinesEach, ""),
 		atMost("memory per quiet stream", q, per(q.RSSPerStream, 1<<10, 1), memoryOfQuiet>>10, " KiB"),
 		atMost("figure 13: failed streams", m, failed, 0, ""),

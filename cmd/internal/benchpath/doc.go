@@ -5,6 +5,7 @@
 // Reading order:
 //
 //	run.go         Options, Run: what is measured in which order
+//	copy.go        the floor: a process that copies bytes and does nothing else
 //	work.go        the rows: streams at a pace, fast ones, bodies
 //	arms.go        what is compared, and what of it is counted
 //	cell.go        one measurement: clients, the window, the proxy's counters

@@ -31,7 +31,7 @@ func bodiesCell(arm string, cpu float64) Cell {
 func sampleReport() Report {
 	r := Report{
 		Machine: proxies.Machine{CPU: "a chip", Cores: []int{0, 1}, Versions: map[string]string{"go": "go1"}}, Rounds: 3,
-		Arms:   []Arm{{noneName, false}, {wardenName, true}, {haproxyName, false}, {"a", true}, {"b", true}},
+		Arms:   []Arm{{noneName, false}, {wardenName, true}, {haproxyName, false}, {copyName, false}, {"a", true}, {"b", true}},
 		Absent: []Absent{{"nginx", "nginx is not installed"}},
 		Idle:   []Idle{{wardenName, 0, 0.004, 20 << 20}, {wardenName, 1, 0.002, 22 << 20}},
 	}
@@ -40,6 +40,7 @@ func sampleReport() Report {
 			pacedCell(64, streamInterval, noneName, round, 0, 0.1*factor),
 			pacedCell(64, streamInterval, wardenName, round, 0.15*factor, 0.3*factor),
 			pacedCell(64, streamInterval, haproxyName, round, 0.1*factor, 0.2*factor),
+			pacedCell(64, streamInterval, copyName, round, 0.05*factor, 0.2*factor),
 			pacedCell(64, streamInterval, "a", round, 0.5*factor, 0.2*factor),
 			pacedCell(64, streamInterval, "b", round, 0.4*factor, 0.2*factor),
 		)
@@ -117,9 +118,9 @@ func TestMarkdownAndJSON(t *testing.T) {
 	for _, want := range []string{
 		"a chip, 2 cores used", "Absent: nginx (nginx is not installed).",
 		"\n| warden | 3000 | 200 | - | - | 5.50 | 40 | 1.5 |\n", "\n| a | 10000 | 400 | - |",
-		"| CPU per event, times HAProxy's | 64 streams at 50 events/s | <= 1.2 | 1.50 | missed |",
-		"| goroutines per quiet stream | 1000 streams at 4 events/s | <= 2 | 1.50 | met |",
-		"| figure 13: failed streams | not measured | <= 0 | - | not measured |",
+		"| CPU per event, times HAProxy's | 64 streams at 50 events/s | <= 1.2 | 1.50 | 0.50 | missed |",
+		"| goroutines per quiet stream | 1000 streams at 4 events/s | <= 2 | 1.50 | - | met |",
+		"| figure 13: failed streams | not measured | <= 0 | - | - | not measured |",
 		"| warden | 3.0 | 21 |", "## bodies of 60 kB, 4 clients", "warden: 2 of 1000 failed, the first: connection reset",
 	} {
 		if !strings.Contains(md.String(), want) {

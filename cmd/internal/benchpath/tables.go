@@ -68,7 +68,8 @@ func (r Report) WriteMarkdown(w io.Writer) error {
 
 const explanation = `%d rounds, every proxy started anew for each, the arms in turn under each work, figures are medians of the rounds. Clients,
 engines and proxies share the cores. Two engines (processes that answer at once) for every arm: over unix sockets to HAProxy,
-nginx and warden, over TCP to the others, which know no sockets. "Added" is an arm's percentile less that of no proxy in the
+nginx and warden, over TCP to the others, which know no sockets. "Bare copy" is a thread that reads what has come on one
+connection and writes it to another, and knows no HTTP: the floor of a proxy that makes two system calls an event. "Added" is an arm's percentile less that of no proxy in the
 same round; each event carries the time of its sending. CPU is the time of the proxy's processes in the window, user and system,
 less what the same proxy takes idle; of warden its own process, since engines and their shims are nobody else's either. Streams
 at a pace are read in a window in which none begins or ends; memory is the resident set against that of the fresh proxy.
@@ -122,8 +123,8 @@ func (r Report) writeSummary(b *strings.Builder, rows []Row) {
 
 func (r Report) writeBars(b *strings.Builder) {
 	b.WriteString("\n## Bars\n\n")
-	line(b, "bar", "on", "limit", "value", "")
-	line(b, "---", "---", "---", "---", "---")
+	line(b, "bar", "on", "limit", "value", "a bare copy's", "")
+	line(b, "---", "---", "---", "---", "---", "---")
 	for _, bar := range r.Bars() {
 		verdict := "missed"
 		switch {
@@ -132,7 +133,7 @@ func (r Report) writeBars(b *strings.Builder) {
 		case bar.Met:
 			verdict = "met"
 		}
-		line(b, bar.Name, bar.On, bar.Limit, show("%.2f", bar.Value), verdict)
+		line(b, bar.Name, bar.On, bar.Limit, show("%.2f", bar.Value), show("%.2f", bar.Floor), verdict)
 	}
 }
 
