@@ -121,7 +121,7 @@ func (d *deployment) arrive(x *exchange) *turn {
 	who := x.who
 	t := &turn{d: d, id: d.router.nextTurn.Add(1), client: who.Client, class: who.Class, turns: who.Turns, answers: make(chan placement.Action, 1),
 		estimate: x.scan.Chars / charsPerToken, arrived: x.record.Arrived, folded: x.edit.FoldSystemTurns,
-		body: d.router.fingerprint(x.payload.Bytes), drop: x.drop}
+		body: d.router.fingerprint(x.scan, x.payload.Bytes), drop: x.drop}
 	ask := placement.Turn{
 		ID: t.id, Class: string(who.Class), Parent: placement.Key(who.Parent), Root: who.Root,
 		PromptTokens: t.estimate, MaxOutput: x.scan.MaxTokens, Arrived: t.arrived, APIKey: x.keyID,

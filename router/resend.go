@@ -3,6 +3,7 @@ package router
 import (
 	"errors"
 	"hash/maphash"
+	"math/bits"
 	"time"
 
 	"github.com/lm-warden/warden/router/identity"
@@ -25,8 +26,12 @@ const resendAfter = 120 * time.Second
 // errResent ends a request that its client has sent again.
 var errResent = errors.New("the client sent the same request again")
 
-// fingerprint stands for a body within this process.
-func (r *Router) fingerprint(body []byte) uint64 { return maphash.Bytes(r.seed, body) }
+// fingerprint stands, within this process, for all of a body but its turns: a
+// copy of a request has those of the conversation's latest (KindRetry).
+func (r *Router) fingerprint(scan *identity.Body, body []byte) uint64 {
+	before, behind := scan.BesidesTurns(body)
+	return maphash.Bytes(r.seed, before) ^ bits.RotateLeft64(maphash.Bytes(r.seed, behind), 1)
+}
 
 // replaceEarlier ends the request that t is another copy of. The lock is held.
 func (d *deployment) replaceEarlier(t *turn) {

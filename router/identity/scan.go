@@ -84,6 +84,7 @@ type Body struct {
 
 	ids       bodyIDs
 	edits     edits
+	turns     span   // the value that Chain stands for; empty when there is none
 	system    []text // the leading system text, for Describe
 	tools     []tool // for Describe
 	billing   uint64 // hash of Claude Code's billing line, 0 when there is none

@@ -88,6 +88,26 @@ func TestScanNotValid(t *testing.T) {
 	}
 }
 
+// What is left of a body without its turns.
+func TestBesidesTurns(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"model":"m","messages": [{"role":"user","content":"a]"}] ,"n":1}`:    `{"model":"m","messages":  ,"n":1}`,
+		`{"messages":[{"role":"user"}],"n":2,"messages":[{"role":"user"},{}]}`: `{"messages":[{"role":"user"}],"n":2,"messages":}`,
+		`{"model":"m","messages":[]}`:                                          `{"model":"m","messages":[]}`,
+		`{"model":"m"}`:                                                        `{"model":"m"}`,
+		`{"messages":[{"role":"user"}],"messages":null}`:                       `{"messages":[{"role":"user"}],"messages":null}`,
+	} {
+		before, behind := Scan("/v1/chat/completions", []byte(body)).BesidesTurns([]byte(body))
+		if got := string(before) + string(behind); got != want {
+			t.Errorf("%s: %s, want %s", body, got, want)
+		}
+	}
+	body := []byte(`{"prompt":"a b","n":1}`)
+	if before, behind := Scan("/v1/completions", body).BesidesTurns(body); string(before)+string(behind) != `{"prompt":,"n":1}` {
+		t.Errorf("%s%s", before, behind)
+	}
+}
+
 // Bodies above the limit keep their fields and lose their content.
 func TestOversize(t *testing.T) {
 	body := []byte(`{"model":"m","messages":[{"role":"user","content":"` + strings.Repeat("x", 9<<20) +

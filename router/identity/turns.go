@@ -13,6 +13,7 @@ func (s *scanner) messages() {
 	s.leading, s.leadingChars = s.leading[:0], 0
 	s.body.SystemTurns, s.body.edits.systemTurns = 0, nil
 	s.body.Images, s.body.Reasoning = 0, 0
+	defer s.turnsUntilNow(s.valueAt())
 	if s.next() == '"' {
 		sum, size := s.hashText(s.quoted())
 		s.add(fold(xxhash.Sum64String("user"), sum), size, roleUser)
@@ -76,6 +77,24 @@ func (s *scanner) forgetTurns() {
 	b.FirstUser, b.answered = -1, -1
 }
 
+// valueAt is where the value begins that comes next.
+func (s *scanner) valueAt() int {
+	s.next()
+	return s.pos
+}
+
+func (s *scanner) turnsUntilNow(start int) { s.body.turns = span{start, s.pos} }
+
+// BesidesTurns returns what is in front of and behind the turns in src, the body
+// that b was scanned from. Together with the last value of Chain it tells two
+// requests of a conversation apart without a look at their long common history.
+func (b *Body) BesidesTurns(src []byte) (before, behind []byte) {
+	if len(b.Chain) == 0 {
+		return src, nil
+	}
+	return src[:b.turns.start], src[b.turns.end:]
+}
+
 // systemTurn remembers where FoldSystemTurns has to write.
 func (s *scanner) systemTurn(n node) {
 	if len(s.texts) == 0 || n.roleAt.empty() || len(s.body.edits.systemTurns) == MaxTurns {
@@ -93,6 +112,7 @@ func (s *scanner) systemTurn(n node) {
 func (s *scanner) prompt() {
 	s.forgetTurns()
 	s.body.Open = false
+	defer s.turnsUntilNow(s.valueAt())
 	switch s.next() {
 	case '"':
 		s.promptText()
