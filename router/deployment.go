@@ -268,6 +268,9 @@ func (d *deployment) refuse(t *turn, a placement.Reject) {
 // tellPlacement reports the placements that an operator wants to see: those
 // away from home.
 func (d *deployment) tellPlacement(t *turn, a placement.Dispatch) {
+	if a.Reason != placement.ReasonSpill && a.Reason != placement.ReasonFailover && !a.Rehomed {
+		return
+	}
 	fields := map[string]string{"session": t.key.Short(), "reason": string(a.Reason)}
 	switch {
 	case a.Reason == placement.ReasonSpill:

@@ -72,7 +72,7 @@ func (p *Payload) Release() {
 // after decoding, or says what is wrong. The connection is then of no further
 // use: part of the body may still be on its way.
 func Read(req *http.Request, in io.Reader, limits Limits, pool *Pool) (*Payload, *dialect.Error) {
-	if kind, _, err := mime.ParseMediaType(req.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+	if !isJSON(req.Header.Get("Content-Type")) {
 		// Also closes the one door that web pages have to post without asking
 		// first: forms and text/plain.
 		return nil, wrong(http.StatusUnsupportedMediaType,
@@ -100,6 +100,16 @@ func Read(req *http.Request, in io.Reader, limits Limits, pool *Pool) (*Payload,
 	}
 	p.Bytes = body
 	return p, nil
+}
+
+// isJSON reports whether a Content-Type says so, with or without parameters.
+func isJSON(contentType string) bool {
+	const want = "application/json"
+	if contentType == want {
+		return true
+	}
+	kind, _, err := mime.ParseMediaType(contentType)
+	return err == nil && kind == want
 }
 
 // bounded ends a body that is longer than a decoded one may be: compressed

@@ -37,6 +37,25 @@ func TestRelease(t *testing.T) {
 	}
 }
 
+// Nothing but JSON comes in, however its type is written.
+func TestContentType(t *testing.T) {
+	for kind, good := range map[string]bool{
+		"application/json": true, "application/json; charset=utf-8": true, "Application/JSON": true, " application/json ;a=b": true,
+		"": false, "text/plain": false, "application/json,text/plain": false, "application/jsonp": false, "application/json;": true,
+		"application/x-www-form-urlencoded": false, "application/json; charset": false,
+	} {
+		req := httptest.NewRequest("POST", "/", strings.NewReader("{}"))
+		req.Header.Set("Content-Type", kind)
+		p, refused := Read(req, req.Body, Limits{Body: 10}, new(Pool))
+		if (refused == nil) != good || refused != nil && refused.Status != 415 {
+			t.Errorf("%q: refused with %+v", kind, refused)
+		}
+		if p != nil {
+			p.Release()
+		}
+	}
+}
+
 // Where a body lies, step by step as it comes.
 func TestRoom(t *testing.T) {
 	const mib = 1 << 20
