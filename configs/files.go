@@ -13,6 +13,8 @@ var (
 	adviseSchema []byte
 	//go:embed access-log.schema.json
 	accessLogSchema []byte
+	//go:embed replay.schema.json
+	replaySchema []byte
 )
 
 // Example is a configuration file with every key, its default and what it does.
@@ -29,6 +31,10 @@ func StatusSchema() []byte { return statusSchema }
 // AccessLogSchema is the JSON schema of a line of the access log: it is derived
 // from its type by a test, and only ever gains.
 func AccessLogSchema() []byte { return accessLogSchema }
+
+// ReplaySchema is the JSON schema of what `warden bench --replay --json` writes:
+// it is derived from its types by a test, and only ever gains.
+func ReplaySchema() []byte { return replaySchema }
 
 // AdviseSchema is the JSON schema of `warden advise --json`: it is derived from
 // its types by a test, and only ever gains.

@@ -23,10 +23,11 @@ the first text. Without --url it measures the running warden; --compare
 measures it with affinity off and on and leaves the setting as it was.
 
 With --replay it sends what an access log recorded (warden up --access-log):
-the same arrivals, conversations and numbers of tokens with words of its own,
-and shows the figures of then beside those of now.`,
+the same arrivals, conversations, APIs and numbers of tokens with words of its
+own, and shows the figures of then beside those of now. --json then writes a
+file of the kind "replay".`,
 		Example: `  warden bench --compare --sessions 4,8,16 --rounds 2 --plot
-  warden bench --replay access.log --speed 2 --compare
+  warden bench --replay 'access.log*' --speed 2 --compare
   warden bench --url http://127.0.0.1:8001 --model m --api messages`,
 	}
 	fl := cmd.Flags()
@@ -35,12 +36,14 @@ and shows the figures of then beside those of now.`,
 	fl.IntSliceVar(&o.Sessions, "sessions", []int{8}, "concurrent sessions, a `LIST` such as 4,8,16: one run each")
 	fl.DurationVar(&o.Duration, "duration", 3*time.Minute, "length of each run, a `TIME` such as 3m; with --replay only so much of the log")
 	fl.IntVar(&o.Rounds, "rounds", 1, "`N` how often each run is repeated, off and on in turn")
-	fl.StringVar(&o.Replay, "replay", "", "send again what this access log `FILE` recorded")
+	fl.StringArrayVar(&o.Replay, "replay", nil, "send again what this access log `FILE` recorded; repeatable, or a pattern: 'access.log*'")
 	fl.Float64Var(&o.Speed, "speed", 1, "with --replay: `N` times as fast as it came")
 	fl.StringVar(&o.URL, "url", "", "measure this `ADDRESS` and not the running warden")
 	fl.StringVar(&o.Model, "model", "", "served `NAME`, if there are several")
-	fl.StringVar(&o.API, "api", "chat", "`API` spoken: chat (OpenAI) or messages (Anthropic)")
+	fl.StringVar(&o.API, "api", "chat", "`API` spoken: chat, completions, responses (OpenAI) or messages (Anthropic)")
 	fl.StringVar(&o.APIKey, "api-key", os.Getenv("WARDEN_BENCH_API_KEY"), "bearer `TOKEN` [WARDEN_BENCH_API_KEY]")
+	fl.StringVar(&o.KeyFile, "key-file", "", "read the token from this `FILE`, as `warden keys add` printed it")
+	fl.StringVar(&o.CA, "ca", "", "also trust the certificates in this PEM `FILE`")
 	fl.DurationVar(&o.Gap, "gap", 0, "mean `TIME` between a session's turns")
 	fl.IntVar(&o.Scale, "scale", 1, "divide all lengths by `N`, for slow engines")
 	fl.Float64Var(&o.Chars, "chars-per-token", 0, "`N` characters of text for a token; 0: ask the model first")
@@ -53,8 +56,11 @@ and shows the figures of then beside those of now.`,
 		if cmd.Flags().Changed("duration") {
 			o.Limit = o.Duration
 		}
-		if o.Replay != "" && cmd.Flags().Changed("sessions") {
+		if len(o.Replay) > 0 && cmd.Flags().Changed("sessions") {
 			return usageError(cmd, errors.New("--sessions does not go with --replay: the log says how many there are"))
+		}
+		if cmd.Flags().Changed("api-key") && o.KeyFile != "" {
+			return usageError(cmd, errors.New("--api-key and --key-file both name a key"))
 		}
 		if err := o.Check(); err != nil {
 			return usageError(cmd, err)

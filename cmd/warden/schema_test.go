@@ -2,6 +2,7 @@ package main
 
 import (
 	"flag"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/lm-warden/warden/cmd/internal/accesslog"
+	"github.com/lm-warden/warden/cmd/internal/bench"
 	"github.com/lm-warden/warden/configs"
 	"github.com/lm-warden/warden/configs/jsonschema"
 	"github.com/lm-warden/warden/supervisor/control"
@@ -20,23 +22,34 @@ var update = flag.Bool("update", false, "write configs/*.schema.json anew")
 // What scripts read has a published schema, which follows the types and only
 // ever gains.
 func TestStatusSchemaFollowsTheTypes(t *testing.T) {
-	follows[control.Status](t, "warden status --json", "supervisor/control", "status.schema.json", configs.StatusSchema())
+	follows[control.Status](t, "warden status --json", "status.schema.json", configs.StatusSchema(), "supervisor/control")
 }
 
 func TestAdviseSchemaFollowsTheTypes(t *testing.T) {
-	follows[advice.Report](t, "warden advise --json", "supervisor/control/advice", "advise.schema.json", configs.AdviseSchema())
+	follows[advice.Report](t, "warden advise --json", "advise.schema.json", configs.AdviseSchema(), "supervisor/control/advice")
 }
 
 func TestAccessLogSchemaFollowsTheTypes(t *testing.T) {
-	follows[accesslog.Line](t, "a line of warden's access log", "cmd/internal/accesslog", "access-log.schema.json", configs.AccessLogSchema())
+	follows[accesslog.Line](t, "a line of warden's access log", "access-log.schema.json", configs.AccessLogSchema(), "cmd/internal/accesslog")
 }
 
-func follows[T any](t *testing.T, title, folder, file string, content []byte) {
+func TestReplaySchemaFollowsTheTypes(t *testing.T) {
+	follows[bench.ReplayFile](t, "warden bench --replay --json", "replay.schema.json", configs.ReplaySchema(),
+		"cmd/internal/load", "cmd/internal/replay", "cmd/internal/bench")
+}
+
+// follows holds a published schema to a type, whose fields are described in
+// folders.
+func follows[T any](t *testing.T, title, file string, content []byte, folders ...string) {
 	t.Helper()
 	root := filepath.Join("..", "..")
-	docs, err := jsonschema.Comments(filepath.Join(root, folder))
-	if err != nil {
-		t.Fatal(err)
+	docs := map[string]string{}
+	for _, folder := range folders {
+		more, err := jsonschema.Comments(filepath.Join(root, folder))
+		if err != nil {
+			t.Fatal(err)
+		}
+		maps.Copy(docs, more)
 	}
 	now, err := (jsonschema.Derivation{Tag: "json", Docs: docs}).Of(reflect.TypeFor[T]())
 	if err != nil {

@@ -52,7 +52,7 @@ func (d Derivation) Of(t reflect.Type) (*Schema, error) {
 		return &Schema{Type: Types{"integer"}, Minimum: new(float64)}, nil
 	case reflect.Float64:
 		return &Schema{Type: Types{"number"}}, nil
-	case reflect.Slice:
+	case reflect.Slice, reflect.Array:
 		items, err := d.Of(t.Elem())
 		return &Schema{Type: Types{"array"}, Items: items}, err
 	case reflect.Map:
@@ -85,9 +85,13 @@ func (d Derivation) object(t reflect.Type) (*Schema, error) {
 		if err := narrow(sub, field.Tag); err != nil {
 			return nil, fmt.Errorf("%v.%s: %w", t, field.Name, err)
 		}
+		optional := strings.Contains(rest, "omit")
+		if field.Type.Kind() == reflect.Pointer && !optional { // nothing is written as null
+			sub.Type = append(sub.Type, "null")
+		}
 		sub.Description = d.Docs[t.Name()+"."+field.Name]
 		s.Properties[name] = sub
-		if !d.AllOptional && !strings.Contains(rest, "omit") {
+		if !d.AllOptional && !optional {
 			s.Required = append(s.Required, name)
 		}
 	}

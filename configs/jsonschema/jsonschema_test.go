@@ -96,6 +96,22 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// A pointer that is always written is null when there is nothing to say.
+func TestNullAndArrays(t *testing.T) {
+	s, err := (Derivation{Tag: "json"}).Of(reflect.TypeFor[struct {
+		Known *float64 `json:"known"`
+		Range [2]int   `json:"range"`
+	}]())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for doc, want := range map[string]int{`{"known":null,"range":[1,2]}`: 0, `{"known":1.5,"range":[0,0]}`: 0, `{"known":"x","range":["a",1]}`: 2, `{"range":[1,2]}`: 1} {
+		if got := s.Check([]byte(doc), true); len(got) != want {
+			t.Errorf("%s: %q", doc, got)
+		}
+	}
+}
+
 func TestClosedSchemaForbidsOthers(t *testing.T) {
 	s, err := (Derivation{Tag: "json", Closed: true, AllOptional: true}).Of(reflect.TypeFor[inner]())
 	if err != nil {

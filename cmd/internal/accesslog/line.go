@@ -63,7 +63,7 @@ type Line struct {
 	WaitSeconds float64 `json:"wait_seconds"`
 	// TTFBSeconds runs from the arrival to the first byte of the answer.
 	TTFBSeconds *float64 `json:"ttfb_seconds,omitempty"`
-	// TTFTSeconds runs from the arrival to the first token of the answer.
+	// TTFTSeconds runs from the arrival to the first token of a streamed answer.
 	TTFTSeconds *float64 `json:"ttft_seconds,omitempty"`
 	// DurationSeconds runs from the arrival to the end.
 	DurationSeconds float64 `json:"duration_seconds"`
@@ -79,6 +79,10 @@ const maxPath = 256
 
 // LineOf is the line of a finished request.
 func LineOf(r record.Record, simulated bool) Line {
+	firstToken := r.FirstToken
+	if !r.Stream {
+		firstToken = time.Time{} // all tokens came at once, with the end
+	}
 	return Line{
 		Time: r.Arrived.UTC(), RequestID: r.RequestID, TraceID: r.Trace.TraceID(),
 		Key: r.KeyID, Client: r.Client, Class: r.Class, Session: r.Session,
@@ -88,7 +92,7 @@ func LineOf(r record.Record, simulated bool) Line {
 		BytesIn: r.BytesIn, BytesOut: r.BytesOut,
 		PromptTokens: measured(r.Usage.PromptTokens), CachedTokens: measured(r.Usage.CachedTokens),
 		OutputTokens: measured(r.Usage.OutputTokens), PromptTokensEstimated: measured(r.Estimate),
-		WaitSeconds: seconds(r.Waited), TTFBSeconds: happened(r, r.FirstByte), TTFTSeconds: happened(r, r.FirstToken),
+		WaitSeconds: seconds(r.Waited), TTFBSeconds: happened(r, r.FirstByte), TTFTSeconds: happened(r, firstToken),
 		DurationSeconds: seconds(r.Since(r.Ended)), Retries: r.Retries(), Simulated: simulated,
 	}
 }

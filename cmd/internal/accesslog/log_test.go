@@ -70,6 +70,15 @@ func content(t *testing.T, path string) string {
 	return string(b)
 }
 
+// An answer in one piece has no first token to wait for.
+func TestOnlyStreamsHaveATimeToTheirFirstToken(t *testing.T) {
+	whole := answered("a")
+	whole.Stream = false
+	if l := LineOf(whole, false); l.TTFTSeconds != nil || l.TTFBSeconds == nil {
+		t.Errorf("first token after %v, first byte after %v", l.TTFTSeconds, l.TTFBSeconds)
+	}
+}
+
 func TestLineHoldsWhatARequestWas(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "access.log")
 	written(t, Options{Path: path, Simulated: true}, answered("a"), refused("b"))

@@ -1,5 +1,6 @@
 // Package bench measures agent sessions against an address: bench.go runs the
-// loads, replay.go plays a recorded one, show.go shows and writes what they measured, follow.go how far a run is.
+// loads, access.go gets in, replay.go plays a recorded load, show.go shows and writes
+// what they measured, replayfile.go as a recorded one, follow.go how far a run is.
 // The load itself is package load's.
 package bench
 
@@ -10,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lm-warden/warden/cmd/internal/exit"
@@ -24,24 +26,28 @@ import (
 // refused by Check.
 type Options struct {
 	URL, Model, API, APIKey string
-	Sessions                []int
-	Rounds                  int
-	Duration, Gap           time.Duration
-	Scale                   int     // all lengths divided by
-	Chars                   float64 // of text for a token; 0: ask the model first
-	Compare, Plot, ASCII    bool
-	JSONFile                string // "-" prints it instead of the table
-	Seed                    uint64
+	// KeyFile holds an API key, CA certificates to trust beside the system's.
+	KeyFile, CA          string
+	Sessions             []int
+	Rounds               int
+	Duration, Gap        time.Duration
+	Scale                int     // all lengths divided by
+	Chars                float64 // of text for a token; 0: ask the model first
+	Compare, Plot, ASCII bool
+	JSONFile             string // "-" prints it instead of the table
+	Seed                 uint64
 
-	// Replay names an access log to play instead; Speed is how much faster it
-	// goes, Limit how much of it, 0 all.
-	Replay string
+	// Replay names access logs to play instead, or patterns of their names; Speed
+	// is how much faster that goes, Limit how much of it, 0 all.
+	Replay []string
 	Speed  float64
 	Limit  time.Duration
 
 	Version  string // of warden, for the file
 	Out, Err io.Writer
 	Live     bool // Err is a terminal: progress is drawn in place
+
+	tls *tls.Config // made of CA
 }
 
 // Check refuses what makes no sense together.
@@ -51,8 +57,8 @@ func (o *Options) Check() error {
 		return errors.New("--compare switches the running warden; --url is another address")
 	case o.URL != "" && o.Model == "":
 		return errors.New("--url needs --model, the name it serves")
-	case o.API != "chat" && o.API != "messages":
-		return fmt.Errorf("--api %q is not one of chat, messages", o.API)
+	case !slices.Contains(load.APIs, o.API):
+		return fmt.Errorf("--api %q is not one of %s", o.API, strings.Join(load.APIs, ", "))
 	case o.Rounds < 1, o.Scale < 1, o.Duration <= 0, o.Gap < 0, o.Chars < 0, len(o.Sessions) == 0:
 		return errors.New("--rounds, --scale and --sessions must be at least 1, times positive")
 	}
@@ -75,7 +81,8 @@ type bench struct {
 	models    []control.Model // that --compare switches
 
 	plan   replay.Plan // with --replay
-	played []played
+	logs   []string    // that it was made of
+	played []ReplayRun
 
 	part    uint64 // of the next run: none sees another's prompts
 	started time.Time
@@ -90,8 +97,11 @@ type result struct {
 
 // Address measures whatever serves at o.URL.
 func Address(ctx context.Context, o Options) error {
-	b := &bench{o: o, settings: []string{"as is"}}
-	if o.Replay != "" {
+	if err := o.enter(); err != nil {
+		return err
+	}
+	b := &bench{o: o, settings: []string{asIs}}
+	if len(o.Replay) > 0 {
 		if err := b.readPlan(); err != nil {
 			return err
 		}
@@ -106,7 +116,10 @@ func Running(ctx context.Context, c *control.Client, o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	b := &bench{o: o, client: c, settings: []string{"as is"}, simulated: status.Simulated}
+	if err := errors.Join(o.enter(), o.mayEnter(status)); err != nil {
+		return err
+	}
+	b := &bench{o: o, client: c, settings: []string{asIs}, simulated: status.Simulated}
 	if err := b.choose(status); err != nil {
 		return err
 	}
@@ -125,7 +138,7 @@ func Running(ctx context.Context, c *control.Client, o Options) (err error) {
 
 // choose finds the models to measure.
 func (b *bench) choose(s control.Status) error {
-	if b.o.Replay == "" {
+	if len(b.o.Replay) == 0 {
 		m, err := remote.FindModel(s, b.o.Model)
 		b.models = []control.Model{m}
 		return err
@@ -138,8 +151,9 @@ func (b *bench) choose(s control.Status) error {
 	return err
 }
 
-// Settings of --compare.
+// Settings: the last two are those of --compare.
 const (
+	asIs       = "as is"
 	settingOff = "affinity off"
 	settingOn  = "affinity on"
 )
@@ -166,7 +180,7 @@ func (b *bench) run(ctx context.Context) error {
 	err := b.calibrate(ctx)
 	switch {
 	case err != nil:
-	case b.o.Replay != "":
+	case len(b.o.Replay) > 0:
 		err = b.replayAll(ctx)
 	default:
 		err = b.all(ctx)
@@ -175,14 +189,6 @@ func (b *bench) run(ctx context.Context) error {
 		err = errors.Join(err, b.show())
 	}
 	return err
-}
-
-// fixFor is what to do when the first request fails.
-func fixFor(err error) string {
-	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return "where the certificate is your own: `SSL_CERT_FILE=CERTIFICATE.pem warden bench ...`"
-	}
-	return "check the address, --model, --api and --api-key; `--chars-per-token 4` asks nothing first"
 }
 
 // calibrate asks how long a token is, unless the user said so.
@@ -285,7 +291,7 @@ const settleTime = 10 * time.Second
 func (b *bench) options(sessions int) load.Options {
 	return load.Options{
 		URL: b.o.URL, Model: b.o.Model, API: b.o.API, APIKey: b.o.APIKey, Sessions: sessions, Duration: b.o.Duration,
-		Shape: b.shape(), CharsPerToken: b.o.Chars, Seed: b.o.Seed,
+		Shape: b.shape(), CharsPerToken: b.o.Chars, Seed: b.o.Seed, TLS: b.o.tls,
 	}
 }
 

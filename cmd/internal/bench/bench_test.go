@@ -1,10 +1,6 @@
 package bench
 
 import (
-	"crypto/tls"
-	"crypto/x509"
-	"errors"
-	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -39,17 +35,6 @@ func TestLossTextNamesTheCause(t *testing.T) {
 	}
 }
 
-// A warden with a certificate of its own is the usual reason for the first
-// request to fail: what helps is told, and only then.
-func TestFixNamesTheCertificate(t *testing.T) {
-	foreign := fmt.Errorf("Post: %w", &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}})
-	for err, want := range map[error]string{foreign: "SSL_CERT_FILE=", errors.New("401 Unauthorized"): "--api-key"} {
-		if got := fixFor(err); !strings.Contains(got, want) {
-			t.Errorf("%v: %s, want %s", err, got, want)
-		}
-	}
-}
-
 func TestOptionsAreChecked(t *testing.T) {
 	good := Options{API: "chat", Sessions: []int{8}, Rounds: 1, Scale: 1, Duration: 1, Speed: 1}
 	if err := good.Check(); err != nil {
@@ -66,9 +51,9 @@ func TestOptionsAreChecked(t *testing.T) {
 		"zero sessions":    func(o *Options) { o.Sessions = []int{4, 0} },
 		"scale of nothing": func(o *Options) { o.Scale = 0 },
 		"speed of what":    func(o *Options) { o.Speed = 2 },
-		"backwards":        func(o *Options) { o.Replay, o.Speed = "log", -1 },
-		"all at once":      func(o *Options) { o.Replay, o.Speed = "log", math.Inf(1) },
-		"scaled replay":    func(o *Options) { o.Replay, o.Scale = "log", 2 },
+		"backwards":        func(o *Options) { o.Replay, o.Speed = []string{"log"}, -1 },
+		"all at once":      func(o *Options) { o.Replay, o.Speed = []string{"log"}, math.Inf(1) },
+		"scaled replay":    func(o *Options) { o.Replay, o.Scale = []string{"log"}, 2 },
 	} {
 		o := good
 		edit(&o)

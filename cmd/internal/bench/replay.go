@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lm-warden/warden/cmd/internal/accesslog"
@@ -17,18 +17,12 @@ import (
 	"github.com/lm-warden/warden/supervisor/control"
 )
 
-// played is one setting's run of a recording.
-type played struct {
-	Setting string `json:"setting"`
-	replay.Figures
-}
-
 // checkReplay refuses what a recording decides itself.
 func (o *Options) checkReplay() error {
 	switch {
-	case o.Replay == "" && o.Speed != 1:
+	case len(o.Replay) == 0 && o.Speed != 1:
 		return errors.New("--speed goes with --replay")
-	case o.Replay == "":
+	case len(o.Replay) == 0:
 		return nil
 	case !(o.Speed > 0) || math.IsInf(o.Speed, 0):
 		return fmt.Errorf("--speed %v: must be a number above 0", o.Speed)
@@ -40,23 +34,30 @@ func (o *Options) checkReplay() error {
 
 // readPlan makes the recording ready.
 func (b *bench) readPlan() error {
-	f, err := os.Open(b.o.Replay)
+	files, err := accesslog.Files(b.o.Replay...)
 	if err != nil {
 		return exit.Fail(exit.Failed, fmt.Errorf("cannot read the access log: %w", err), "`warden up --access-log FILE` writes one")
 	}
-	defer f.Close()
-	lines, cut, err := accesslog.Read(f, b.o.Replay)
-	if err != nil {
-		return exit.Fail(exit.Failed, err, "--replay takes what `warden up --access-log FILE` wrote; remove a damaged line to go on without it")
+	var all []accesslog.Line
+	for _, file := range files {
+		lines, cut, err := accesslog.ReadFile(file)
+		if err != nil {
+			return exit.Fail(exit.Failed, err, "--replay takes what `warden up --access-log FILE` wrote; remove a damaged line to go on without it")
+		}
+		if cut {
+			fmt.Fprintf(b.o.Err, "warning: %s ends in the middle of a line, which is left out\n", file)
+		}
+		all = append(all, lines...)
 	}
-	if cut {
-		fmt.Fprintf(b.o.Err, "warning: %s ends in the middle of a line, which is left out\n", b.o.Replay)
-	}
-	if b.plan, err = replay.Make(lines, b.o.Limit); err != nil {
-		return exit.Fail(exit.Failed, fmt.Errorf("%s: %w", b.o.Replay, err), "")
+	b.logs = files
+	if b.plan, err = replay.Make(all, b.o.Limit); err != nil {
+		return exit.Fail(exit.Failed, b.named(err), "")
 	}
 	return nil
 }
+
+// named says which logs err is about.
+func (b *bench) named(err error) error { return fmt.Errorf("%s: %w", strings.Join(b.logs, ", "), err) }
 
 // asked are the models that the recording is played to: the one that was
 // named, for all requests, or those it was made with.
@@ -69,7 +70,7 @@ func (b *bench) asked(s control.Status) ([]control.Model, error) {
 	for _, name := range names {
 		m, err := remote.FindModel(s, name)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w (--model NAME asks one model for everything)", b.o.Replay, err)
+			return nil, b.named(fmt.Errorf("%w (--model NAME asks one model for everything)", err))
 		}
 		found = append(found, m)
 	}
@@ -91,7 +92,7 @@ func (b *bench) askOne(name string) {
 func (b *bench) replayAll(ctx context.Context) error {
 	then, err := b.plan.Then.Report()
 	if err != nil {
-		return fmt.Errorf("%s: %w", b.o.Replay, err)
+		return b.named(err)
 	}
 	then.Simulated = b.plan.Simulated
 	name := "recorded"
@@ -112,8 +113,8 @@ func (b *bench) replayAll(ctx context.Context) error {
 		if b.o.Compare {
 			name += ", " + setting
 		}
-		b.keep(name, name, measured, nil)
-		b.played = append(b.played, played{name, b.plan.Figures(b.o.Replay, b.o.Speed, drift)})
+		report = b.keep(name, name, measured, nil)
+		b.played = append(b.played, ReplayRun{setting, report, drift, drift.PromptOffP95()})
 		if report.TurnsFailed > 0 {
 			fmt.Fprintf(b.o.Err, "warning: %s: %d requests failed; the first: %s\n", name, report.TurnsFailed, report.FirstError)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lm-warden/warden/cmd/internal/exit"
 	"github.com/lm-warden/warden/cmd/internal/load"
+	"github.com/lm-warden/warden/cmd/internal/replay"
 	"github.com/lm-warden/warden/cmd/internal/words"
 	"github.com/lm-warden/warden/supervisor/control"
 )
@@ -60,11 +61,8 @@ func (b *bench) show() error {
 		return err
 	}
 	fmt.Fprintln(out, load.Legend)
-	for _, p := range b.played {
-		fmt.Fprintf(out, "\n%s\n", p.Setting)
-		if err := p.Write(out); err != nil {
-			return err
-		}
+	if err := b.tellDrift(out); err != nil {
+		return err
 	}
 	if b.o.Plot {
 		curves := make([]load.Curve, 0, len(b.results))
@@ -90,8 +88,27 @@ func (b *bench) show() error {
 	return nil
 }
 
+// tellDrift tells what was replayed, and how far from the recording.
+func (b *bench) tellDrift(out io.Writer) error {
+	if len(b.played) == 0 {
+		return nil
+	}
+	fmt.Fprintln(out)
+	if err := b.plan.Log(b.logs).Write(out, b.o.Speed); err != nil {
+		return err
+	}
+	fmt.Fprintln(out, "recorded: as measured in warden then; the other rows: as measured at this client now")
+	for _, p := range b.played {
+		fmt.Fprintf(out, "\nreplayed, %s\n", p.Setting)
+		if err := replay.WriteDrift(out, p.Drift); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (b *bench) table(out io.Writer) error {
-	if !b.o.Compare || b.o.Replay != "" {
+	if !b.o.Compare || len(b.o.Replay) > 0 {
 		rows := make([]load.Named, 0, len(b.results))
 		for _, r := range b.results {
 			rows = append(rows, r.Named)
@@ -141,6 +158,7 @@ func lossText(p load.Pair, capacity int) string {
 // file is the JSON form of all figures; base units, names that stay.
 type file struct {
 	Schema          int          `json:"schema"`
+	Kind            string       `json:"kind"` // sessions
 	Warden          string       `json:"warden"`
 	StartedAt       time.Time    `json:"started_at"`
 	URL             string       `json:"url"`
@@ -155,14 +173,16 @@ type file struct {
 	Seed            uint64       `json:"seed"`
 	KVCapacity      int          `json:"kv_capacity_tokens,omitempty"`
 	Results         []load.Named `json:"results"`
-	Replays         []played     `json:"replays,omitempty"`
 }
 
-func (b *bench) figures() file {
+func (b *bench) figures() any {
+	if len(b.o.Replay) > 0 {
+		return b.replayFile()
+	}
 	f := file{
-		Schema: control.Schema, Warden: b.o.Version, StartedAt: b.started, URL: b.o.URL, Model: b.o.Model, API: b.o.API,
+		Schema: control.Schema, Kind: "sessions", Warden: b.o.Version, StartedAt: b.started, URL: b.o.URL, Model: b.o.Model, API: b.o.API,
 		Simulated: b.simulated, DurationSeconds: b.o.Duration.Seconds(), Rounds: b.o.Rounds, Shape: b.shape(), GapSeconds: b.o.Gap.Seconds(),
-		CharsPerToken: b.o.Chars, Seed: b.o.Seed, KVCapacity: b.capacity, Results: []load.Named{}, Replays: b.played,
+		CharsPerToken: b.o.Chars, Seed: b.o.Seed, KVCapacity: b.capacity, Results: []load.Named{},
 	}
 	for _, r := range b.results {
 		f.Results = append(f.Results, r.Named)

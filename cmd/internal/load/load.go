@@ -2,7 +2,7 @@
 // sessions in a closed loop, each resending its whole conversation every turn.
 //
 // Reading order: load.go (the closed loop), session.go (one conversation),
-// turn.go (one request and what its stream says), text.go (synthetic words),
+// turn.go (one request and what its stream says), api.go (in which words), text.go (synthetic words),
 // calibrate.go (how many characters are a token), replay.go and drift.go (a
 // recorded load again), report.go (the figures),
 // table.go and plot.go (what a person sees of them).
@@ -10,6 +10,7 @@ package load
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -52,7 +53,7 @@ type Options struct {
 	URL string
 	// Model is the served name asked for.
 	Model string
-	// API is "chat" (OpenAI chat completions) or "messages" (Anthropic).
+	// API is one of APIs; "" is Chat.
 	API string
 	// APIKey is sent as a bearer token when set.
 	APIKey string
@@ -74,6 +75,8 @@ type Options struct {
 	Part uint64
 	// IgnoreEOS asks engines to always write MaxOutput tokens.
 	IgnoreEOS bool
+	// TLS is how an https:// address is trusted; nil: as the system does.
+	TLS *tls.Config
 	// Client sends the requests; nil: one with enough connections.
 	Client *http.Client
 	// OnTurn is called after each finished turn, from several goroutines.
@@ -86,10 +89,10 @@ func (o *Options) setDefaults() error {
 	}
 	o.URL = strings.TrimRight(o.URL, "/")
 	if o.API == "" {
-		o.API = "chat"
+		o.API = Chat
 	}
-	if o.API != "chat" && o.API != "messages" {
-		return fmt.Errorf("API %q: must be chat or messages", o.API)
+	if !slices.Contains(APIs, o.API) {
+		return fmt.Errorf("API %q: must be one of %s", o.API, strings.Join(APIs, ", "))
 	}
 	if o.Sessions < 1 {
 		return fmt.Errorf("sessions %d: must be at least 1", o.Sessions)
@@ -105,7 +108,7 @@ func (o *Options) setDefaults() error {
 	}
 	if o.Client == nil {
 		o.Client = &http.Client{Transport: &http.Transport{
-			MaxIdleConnsPerHost: o.Sessions, IdleConnTimeout: 4 * time.Second, DisableCompression: true,
+			MaxIdleConnsPerHost: o.Sessions, IdleConnTimeout: 4 * time.Second, DisableCompression: true, TLSClientConfig: o.TLS.Clone(),
 		}}
 	}
 	return nil

@@ -60,6 +60,25 @@ data: {"type":"message_stop"}
 
 `
 
+const completionsStream = `data: {"choices":[{"text":"hello"}]}
+
+data: {"choices":[],"usage":{"prompt_tokens":100,"completion_tokens":7,"prompt_tokens_details":{"cached_tokens":60}}}
+
+data: [DONE]
+
+`
+
+const responsesStream = `event: response.created
+data: {"type":"response.created","response":{"error":null,"usage":null}}
+
+event: response.output_text.delta
+data: {"type":"response.output_text.delta","delta":"hello"}
+
+event: response.incomplete
+data: {"type":"response.incomplete","response":{"error":null,"usage":{"input_tokens":100,"input_tokens_details":{"cached_tokens":60},"output_tokens":7}}}
+
+`
+
 // runTurns lets one session run until n turns were seen.
 func runTurns(t *testing.T, api string, n int, answer func(http.ResponseWriter, int)) ([]Turn, *upstream) {
 	t.Helper()
@@ -85,8 +104,8 @@ func runTurns(t *testing.T, api string, n int, answer func(http.ResponseWriter, 
 	return turns, u
 }
 
-func TestTurnsOfBothAPIs(t *testing.T) {
-	for api, stream := range map[string]string{"chat": chatStream, "messages": messagesStream} {
+func TestTurnsOfAllAPIs(t *testing.T) {
+	for api, stream := range map[string]string{Chat: chatStream, Messages: messagesStream, Completions: completionsStream, Responses: responsesStream} {
 		t.Run(api, func(t *testing.T) {
 			turns, u := runTurns(t, api, 4, func(w http.ResponseWriter, _ int) { io.WriteString(w, stream) })
 			for i, turn := range turns {
@@ -100,16 +119,25 @@ func TestTurnsOfBothAPIs(t *testing.T) {
 			if turns[2].N != 3 || turns[3].N != 1 || turns[3].Session == turns[2].Session {
 				t.Errorf("the fourth turn must begin a new session: %+v", turns[3])
 			}
-			third, _ := u.bodies[2]["messages"].([]any)
-			want := 5 // user, assistant, user, assistant, user
-			if api == "chat" {
-				want++ // system
-			}
-			if len(third) != want {
-				t.Errorf("turn 3 resends %d messages, want %d", len(third), want)
+			if got, want := resent(u.bodies[2]), map[string]int{Chat: 6, Messages: 5, Responses: 5, Completions: 1}[api]; got != want {
+				t.Errorf("turn 3 resends %d messages, want %d", got, want)
 			}
 		})
 	}
+}
+
+// resent counts the messages of a body: user, assistant, user, assistant, user,
+// and the system's where it is one; all in one text are one.
+func resent(body map[string]any) int {
+	for _, key := range []string{"messages", "input"} {
+		if list, ok := body[key].([]any); ok {
+			return len(list)
+		}
+	}
+	if text, _ := body["prompt"].(string); strings.Count(text, "hello") == 2 {
+		return 1
+	}
+	return 0
 }
 
 func TestCutStreamsAndErrorsAreFailures(t *testing.T) {
@@ -119,6 +147,12 @@ func TestCutStreamsAndErrorsAreFailures(t *testing.T) {
 		},
 		"error in stream": func(w http.ResponseWriter, _ int) {
 			io.WriteString(w, "data: {\"error\":{\"message\":\"died\"}}\n\ndata: [DONE]\n\n")
+		},
+		"error of a response": func(w http.ResponseWriter, _ int) {
+			io.WriteString(w, "data: {\"type\":\"response.failed\",\"response\":{\"error\":{\"message\":\"died\"}}}\n\n")
+		},
+		"no end of a response": func(w http.ResponseWriter, _ int) {
+			io.WriteString(w, strings.Replace(responsesStream, "response.incomplete", "response.in_progress", 2))
 		},
 		"status": func(w http.ResponseWriter, _ int) { w.WriteHeader(http.StatusServiceUnavailable) },
 	} {

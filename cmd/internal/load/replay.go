@@ -20,13 +20,14 @@ type Talk struct {
 	// program do.
 	Group string
 	// Shared is how many tokens of that text the prompts of this one begin with.
-	Shared     int
-	API, Model string
-	Steps      []Step // by time
+	Shared int
+	Model  string
+	Steps  []Step // by time
 }
 
 // Step is one recorded request.
 type Step struct {
+	API            string        // that it is sent with
 	At             time.Duration // after the first request of the recording
 	Prompt, Output int           // tokens
 	// Cached is how much of the prompt came from a prefix cache: when a prompt
@@ -86,7 +87,7 @@ func (p *player) charsPerToken() float64 {
 // play replays one conversation.
 func (p *player) play(ctx context.Context, t *Talk, index int) {
 	o := *p.o
-	if o.API = t.API; t.Model != "" {
+	if t.Model != "" {
 		o.Model = t.Model
 	}
 	var v *voice // its text is not made before it is needed: a log holds many conversations
@@ -215,7 +216,7 @@ func (v *voice) compose(step Step, n int) *session {
 	prompt := v.session
 	prompt.history = slices.Clone(v.session.history)
 	options := *v.session.o
-	options.Shape.MaxOutput = max(step.Output, 1)
+	options.API, options.Shape.MaxOutput = step.API, max(step.Output, 1)
 	prompt.o = &options
 	return &prompt
 }

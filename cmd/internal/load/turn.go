@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -33,6 +32,14 @@ type Turn struct {
 	text   string
 }
 
+// StatusError is an answer that refuses.
+type StatusError struct {
+	Code int
+	Text string
+}
+
+func (e *StatusError) Error() string { return e.Text }
+
 // ask sends the conversation and reads the streamed answer.
 func (s *session) ask(ctx context.Context, n int) Turn {
 	t := Turn{Session: s.id, N: n, Began: time.Now(), CachedTokens: -1}
@@ -54,7 +61,7 @@ func (s *session) send(ctx context.Context, t *Turn) error {
 		req.Header.Set("X-Session-ID", s.id)
 	}
 	req.Header.Set("User-Agent", "warden-bench")
-	if s.o.API == "messages" {
+	if s.o.API == Messages {
 		req.Header.Set("Anthropic-Version", "2023-06-01")
 	}
 	if s.o.APIKey != "" {
@@ -68,43 +75,15 @@ func (s *session) send(ctx context.Context, t *Turn) error {
 	t.Replica, t.Reason = resp.Header.Get("X-Warden-Replica"), resp.Header.Get("X-Warden-Reason")
 	if resp.StatusCode != http.StatusOK {
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, 4096))
-		return fmt.Errorf("%s: %s", resp.Status, strings.TrimSpace(string(text)))
+		return &StatusError{Code: resp.StatusCode, Text: resp.Status + ": " + strings.TrimSpace(string(text))}
 	}
 	return t.readStream(resp.Body)
-}
-
-func (s *session) body() (path string, body []byte) {
-	request := map[string]any{
-		"model": s.o.Model, "stream": true, "max_tokens": s.o.Shape.MaxOutput,
-	}
-	if s.o.IgnoreEOS {
-		request["ignore_eos"] = true
-	}
-	if s.o.API == "messages" {
-		path = "/v1/messages"
-		request["messages"] = s.history
-		if s.system != "" {
-			request["system"] = s.system
-		}
-	} else {
-		path = "/v1/chat/completions"
-		request["messages"] = s.history
-		if s.system != "" {
-			request["messages"] = append([]message{{"system", s.system}}, s.history...)
-		}
-		request["stream_options"] = map[string]bool{"include_usage": true}
-	}
-	body, err := json.Marshal(request)
-	if err != nil {
-		panic("load: a map of strings and numbers always marshals: " + err.Error())
-	}
-	return path, body
 }
 
 // maxEvent bounds one line of the stream, in bytes.
 const maxEvent = 4 << 20
 
-// readStream follows the event stream of either API. A stream without the
+// readStream follows the event stream of any API. A stream without the
 // API's own end is an error: the answer was cut.
 func (t *Turn) readStream(r io.Reader) error {
 	var text strings.Builder
@@ -125,15 +104,15 @@ func (t *Turn) readStream(r io.Reader) error {
 			continue
 		}
 		event := gjson.ParseBytes(data)
-		if e := event.Get("error"); e.Exists() && e.Type != gjson.Null {
-			return fmt.Errorf("in the stream: %s", e.Get("message").String())
+		p := pieceOf(event)
+		if p.err != nil {
+			return p.err
 		}
-		ended = ended || event.Get("type").String() == "message_stop"
-		delta := event.Get("choices.0.delta.content").String() + event.Get("delta.text").String()
-		if delta != "" && t.TTFT == 0 {
+		ended = ended || p.ended
+		if p.text != "" && t.TTFT == 0 {
 			t.TTFT = time.Since(t.Began)
 		}
-		text.WriteString(delta)
+		text.WriteString(p.text)
 		t.readUsage(event)
 	}
 	t.text = text.String()
@@ -144,25 +123,4 @@ func (t *Turn) readStream(r io.Reader) error {
 		return fmt.Errorf("the stream ended early after %d characters", text.Len())
 	}
 	return nil
-}
-
-func (t *Turn) readUsage(event gjson.Result) {
-	if u := event.Get("usage"); u.IsObject() {
-		if v := u.Get("prompt_tokens"); v.Exists() { // OpenAI: the whole prompt
-			t.PromptTokens = int(v.Int())
-		}
-		if v := u.Get("prompt_tokens_details.cached_tokens"); v.Exists() {
-			t.CachedTokens = int(v.Int())
-		}
-		if v := u.Get("completion_tokens"); v.Exists() {
-			t.OutputTokens = int(v.Int())
-		}
-		if v := u.Get("output_tokens"); v.Exists() {
-			t.OutputTokens = int(v.Int())
-		}
-		if v := u.Get("cache_read_input_tokens"); v.Exists() { // Anthropic: input_tokens excludes the cached part
-			t.CachedTokens = int(v.Int())
-			t.PromptTokens = int(u.Get("input_tokens").Int() + v.Int() + u.Get("cache_creation_input_tokens").Int())
-		}
-	}
 }

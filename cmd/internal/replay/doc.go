@@ -17,7 +17,8 @@
 // their prompts conversations share is not in the log either: it is taken from
 // what the first turns of new ones found cached. Conversations that began
 // before the log begin cold. Refused requests are not played, nor those that
-// generate nothing; /v1/responses and /v1/completions are played as chat, and
-// all answers are streamed. Requests that belong to no conversation, or are an
+// generate nothing. Each API is played as itself; /v1/responses with all of the
+// history in its input, whatever the engine had stored then, and vLLM takes no
+// ignore_eos there. All answers are streamed. Requests that belong to no conversation, or are an
 // agent's asides, are sent without an id.
 package replay

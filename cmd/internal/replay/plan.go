@@ -24,6 +24,7 @@ type Plan struct {
 	Began     time.Time
 	Length    time.Duration // from the first arrival to the last
 	Requests  int
+	ByAPI     map[string]int // of the requests
 	Sessions  int
 	Simulated bool // no real model answered then
 	// What is not played: refused requests, those that generate nothing, and
@@ -33,9 +34,9 @@ type Plan struct {
 	Warm int
 }
 
-// apis are the APIs that requests are played with, by path.
+// apis are the APIs of requests that generate text, by path.
 var apis = map[string]string{
-	"/v1/chat/completions": "chat", "/v1/completions": "chat", "/v1/responses": "chat", "/v1/messages": "messages",
+	"/v1/chat/completions": load.Chat, "/v1/completions": load.Completions, "/v1/responses": load.Responses, "/v1/messages": load.Messages,
 }
 
 // Make plans a log. limit leaves out what arrived later than so long after the
@@ -103,7 +104,11 @@ func nameOf(l accesslog.Line) string {
 	return l.Model + " " + l.Session
 }
 
-func groupOf(l accesslog.Line) string { return fmt.Sprintf("%s %s %s", l.Model, l.Client, l.Class) }
+// groupOf names those whose prompts may begin alike. Each API writes the same
+// text into another prompt.
+func groupOf(l accesslog.Line) string {
+	return fmt.Sprintf("%s %s %s %s", l.Model, apis[l.Path], l.Client, l.Class)
+}
 
 // talk makes the conversations.
 func (p *Plan) talk(lines []accesslog.Line) {
@@ -111,7 +116,9 @@ func (p *Plan) talk(lines []accesslog.Line) {
 	index := map[string]int{}
 	models := map[string]bool{}
 	ends := map[string]time.Time{}
+	p.ByAPI = map[string]int{}
 	for _, l := range lines {
+		p.ByAPI[apis[l.Path]]++
 		models[l.Model] = true
 		p.Simulated = p.Simulated || l.Simulated
 		name := nameOf(l)
@@ -119,7 +126,7 @@ func (p *Plan) talk(lines []accesslog.Line) {
 		if name == "" || !known {
 			i = len(p.Talks)
 			index[name] = i
-			p.Talks = append(p.Talks, load.Talk{Name: name, Group: groupOf(l), Shared: shared.of(l), API: apis[l.Path], Model: l.Model})
+			p.Talks = append(p.Talks, load.Talk{Name: name, Group: groupOf(l), Shared: shared.of(l), Model: l.Model})
 			if name != "" {
 				p.Sessions++
 			}
@@ -128,7 +135,7 @@ func (p *Plan) talk(lines []accesslog.Line) {
 			}
 		}
 		step := load.Step{
-			At: l.Time.Sub(p.Began), Prompt: promptOf(l), Output: value(l.OutputTokens, 0), Cached: value(l.CachedTokens, 0),
+			API: apis[l.Path], At: l.Time.Sub(p.Began), Prompt: promptOf(l), Output: value(l.OutputTokens, 0), Cached: value(l.CachedTokens, 0),
 			Overlaps: name != "" && known && l.Time.Before(ends[name]),
 		}
 		end := l.Time.Add(time.Duration(l.DurationSeconds * float64(time.Second)))

@@ -1,6 +1,8 @@
 package replay
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -45,11 +47,11 @@ func TestConversationsAreKeptApart(t *testing.T) {
 	)
 	second := time.Second
 	want := []load.Talk{
-		{Name: "m a", Group: "m  main", Shared: 800, API: "chat", Model: "m", Steps: []load.Step{
-			{At: 0, Prompt: 1000, Output: 10}, {At: 10 * second, Prompt: 1300, Output: 30, Cached: 1000},
-			{At: 11 * second, Prompt: 1310, Output: 30, Cached: 1000, Overlaps: true}}},
-		{Name: "m b", Group: "m  main", Shared: 800, API: "chat", Model: "m", Steps: []load.Step{{At: 5 * second, Prompt: 1500, Output: 20, Cached: 800}}},
-		{Name: "", Group: "m  main", Shared: 699, API: "chat", Model: "m", Steps: []load.Step{{At: 12 * second, Prompt: 700, Output: 5}}},
+		{Name: "m a", Group: "m chat  main", Shared: 800, Model: "m", Steps: []load.Step{
+			{API: "chat", At: 0, Prompt: 1000, Output: 10}, {API: "chat", At: 10 * second, Prompt: 1300, Output: 30, Cached: 1000},
+			{API: "chat", At: 11 * second, Prompt: 1310, Output: 30, Cached: 1000, Overlaps: true}}},
+		{Name: "m b", Group: "m chat  main", Shared: 800, Model: "m", Steps: []load.Step{{API: "chat", At: 5 * second, Prompt: 1500, Output: 20, Cached: 800}}},
+		{Name: "", Group: "m chat  main", Shared: 699, Model: "m", Steps: []load.Step{{API: "chat", At: 12 * second, Prompt: 700, Output: 5}}},
 	}
 	if diff := cmp.Diff(want, p.Talks); diff != "" {
 		t.Error(diff)
@@ -73,12 +75,33 @@ func TestWhatIsNotPlayed(t *testing.T) {
 	}
 }
 
+// Each request is played over its own API, and shares a beginning only with
+// those of the same one.
+func TestEachAPIIsItself(t *testing.T) {
+	lines := []accesslog.Line{line("a", 0, "new", 1000, 300, 1), line("b", 1, "new", 1000, 400, 1), line("c", 2, "new", 1000, 500, 1), line("d", 3, "new", 1000, 600, 1),
+		line("e", 4, "new", 1000, 0, 1)}
+	for i, path := range []string{"/v1/chat/completions", "/v1/completions", "/v1/messages", "/v1/responses", "/v1/completions"} {
+		lines[i].Path = path
+	}
+	p := plan(t, lines...)
+	var got []string
+	for _, talk := range p.Talks {
+		got = append(got, fmt.Sprint(talk.Steps[0].API, talk.Shared))
+	}
+	if diff := cmp.Diff([]string{"chat300", "completions400", "messages500", "responses600", "completions400"}, got); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(map[string]int{"chat": 1, "completions": 2, "messages": 1, "responses": 1}, p.ByAPI); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestAClientThatLeftLeavesAgain(t *testing.T) {
 	left := line("a", 0, "new", 0, 0, 0)
 	guess := 4000
 	left.Outcome, left.PromptTokens, left.OutputTokens, left.CachedTokens, left.PromptTokensEstimated = record.Cancelled, nil, nil, nil, &guess
 	p := plan(t, left)
-	want := load.Step{Prompt: 4000, Output: unheard, LeftAfter: 2 * time.Second}
+	want := load.Step{API: "chat", Prompt: 4000, Output: unheard, LeftAfter: 2 * time.Second}
 	if got := p.Talks[0].Steps[0]; got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
@@ -149,13 +172,13 @@ func TestWhatWasMeasuredThen(t *testing.T) {
 
 func TestSummaryNamesWhatDiffers(t *testing.T) {
 	var b strings.Builder
-	f := Plan{Requests: 10, Sessions: 3, Length: 90 * time.Second, Refused: 2, Warm: 1}.Figures("access.log", 2,
-		load.Drift{Sent: 10, Late: 4, LatestBy: 1.25, PromptRecorded: 1000, PromptReplayed: 990, OutputRecorded: 200, OutputReplayed: 200})
-	if err := f.Write(&b); err != nil {
+	l := Plan{Requests: 10, ByAPI: map[string]int{"messages": 3, "chat": 7}, Sessions: 3, Length: 90 * time.Second, Refused: 2, Warm: 1}.Log([]string{"access.log", "access.log.1"})
+	d := load.Drift{Sent: 10, Late: 4, LatestBy: 1.25, PromptRecorded: 1000, PromptReplayed: 990, OutputRecorded: 200, OutputReplayed: 200}
+	if err := errors.Join(l.Write(&b, 2), WriteDrift(&b, d)); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"access.log: 10 requests of 3 sessions in 1m30s, sent 2x as fast", "not played: 2 refused, 0 that", "1 session began before",
+		"access.log, access.log.1: 10 requests (7 chat, 3 messages) of 3 sessions in 1m30s, sent 2x as fast", "not played: 2 refused, 0 that", "1 session began before",
 		"prompt tokens: recorded 1000, replayed 990 (-1.0%)", "output tokens: recorded 200, replayed 200 (+0.0%)", "4 of 10 requests were sent late, at most 1.2s",
 	} {
 		if !strings.Contains(b.String(), want) {

@@ -3,6 +3,8 @@ package replay
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -10,48 +12,68 @@ import (
 	"github.com/lm-warden/warden/cmd/internal/words"
 )
 
-// Figures are what is written of a replay beside the reports of the two runs.
-type Figures struct {
-	File     string  `json:"file"`
-	Speed    float64 `json:"speed"`
-	Seconds  float64 `json:"recorded_seconds"`
-	Requests int     `json:"requests"`
-	Sessions int     `json:"sessions"`
-	Refused  int     `json:"refused_not_played"`
-	Silent   int     `json:"without_answer_text_not_played"`
-	Unknown  int     `json:"of_unknown_length_not_played"`
-	Warm     int     `json:"sessions_begun_before"`
-	load.Drift
-	PromptOff float64 `json:"prompt_tokens_off_p95"`
+// Log is what there was to replay, and what is not.
+type Log struct {
+	// Files are the logs, as they were named.
+	Files []string `json:"files"`
+	// Began is the arrival of the first request that is played.
+	Began time.Time `json:"began"`
+	// Seconds lie between the first arrival and the last.
+	Seconds float64 `json:"seconds"`
+	// Requests are played.
+	Requests int `json:"requests"`
+	// ByAPI is how many of them each API has: chat, completions, messages, responses.
+	ByAPI map[string]int `json:"requests_by_api"`
+	// Sessions are conversations; requests that belong to none are not counted.
+	Sessions int `json:"sessions"`
+	// Refused requests are not played.
+	Refused int `json:"refused_not_played"`
+	// Silent requests ask for no text, and are not played.
+	Silent int `json:"without_answer_text_not_played"`
+	// Unknown requests have no length in the log, and are not played.
+	Unknown int `json:"of_unknown_length_not_played"`
+	// Warm sessions began before the log: their first turn is colder than it was.
+	Warm int `json:"sessions_begun_before"`
 }
 
-// Figures puts together what was planned and how it was played.
-func (p Plan) Figures(file string, speed float64, d load.Drift) Figures {
-	return Figures{
-		File: file, Speed: speed, Seconds: p.Length.Seconds(), Requests: p.Requests, Sessions: p.Sessions,
-		Refused: p.Refused, Silent: p.Silent, Unknown: p.Unknown, Warm: p.Warm, Drift: d, PromptOff: d.PromptOffP95(),
+// Log says what the plan was made of.
+func (p Plan) Log(files []string) Log {
+	return Log{
+		Files: files, Began: p.Began.UTC(), Seconds: p.Length.Seconds(), Requests: p.Requests, ByAPI: p.ByAPI, Sessions: p.Sessions,
+		Refused: p.Refused, Silent: p.Silent, Unknown: p.Unknown, Warm: p.Warm,
 	}
 }
 
 // Write tells a person.
-func (f Figures) Write(w io.Writer) error {
+func (l Log) Write(w io.Writer, speed float64) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s of %s in %s, sent %gx as fast\n", f.File, words.Count(f.Requests, "request", "requests"),
-		words.Count(f.Sessions, "session", "sessions"), time.Duration(f.Seconds*float64(time.Second)).Round(time.Second), f.Speed)
-	if f.Refused+f.Silent+f.Unknown > 0 {
-		fmt.Fprintf(&b, "not played: %d refused, %d that generate nothing, %d of unknown length\n", f.Refused, f.Silent, f.Unknown)
+	var apis []string
+	for _, api := range slices.Sorted(maps.Keys(l.ByAPI)) {
+		apis = append(apis, fmt.Sprintf("%d %s", l.ByAPI[api], api))
 	}
-	if f.Warm > 0 {
-		fmt.Fprintf(&b, "%s began before the log or forked from another: the first turn is colder than it was\n", words.Count(f.Warm, "session", "sessions"))
+	fmt.Fprintf(&b, "%s: %s (%s) of %s in %s, sent %gx as fast\n", strings.Join(l.Files, ", "), words.Count(l.Requests, "request", "requests"),
+		strings.Join(apis, ", "), words.Count(l.Sessions, "session", "sessions"),
+		time.Duration(l.Seconds*float64(time.Second)).Round(time.Second), speed)
+	if l.Refused+l.Silent+l.Unknown > 0 {
+		fmt.Fprintf(&b, "not played: %d refused, %d that generate nothing, %d of unknown length\n", l.Refused, l.Silent, l.Unknown)
 	}
+	if l.Warm > 0 {
+		fmt.Fprintf(&b, "%s began before the log or forked from another: the first turn is colder than it was\n", words.Count(l.Warm, "session", "sessions"))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// WriteDrift tells a person how far a replay was from its recording.
+func WriteDrift(w io.Writer, d load.Drift) error {
+	var b strings.Builder
 	fmt.Fprintf(&b, "prompt tokens: recorded %d, replayed %d (%s); 95%% of the prompts are within %.1f%%\n",
-		f.PromptRecorded, f.PromptReplayed, change(f.PromptRecorded, f.PromptReplayed), 100*f.PromptOff)
+		d.PromptRecorded, d.PromptReplayed, change(d.PromptRecorded, d.PromptReplayed), 100*d.PromptOffP95())
 	fmt.Fprintf(&b, "output tokens: recorded %d, replayed %d (%s)\n",
-		f.OutputRecorded, f.OutputReplayed, change(f.OutputRecorded, f.OutputReplayed))
-	if f.Late > 0 {
-		fmt.Fprintf(&b, "%d of %d requests were sent late, at most %.1fs: the turn before them had not ended\n", f.Late, f.Sent, f.LatestBy)
+		d.OutputRecorded, d.OutputReplayed, change(d.OutputRecorded, d.OutputReplayed))
+	if d.Late > 0 {
+		fmt.Fprintf(&b, "%d of %d requests were sent late, at most %.1fs: the turn before them had not ended\n", d.Late, d.Sent, d.LatestBy)
 	}
-	b.WriteString("recorded: as measured in warden then; the other rows: as measured at this client now\n")
 	_, err := io.WriteString(w, b.String())
 	return err
 }
