@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"encoding/binary"
 	"math"
 	"strconv"
 	"unicode/utf16"
@@ -201,7 +202,16 @@ var short = [256]byte{'n': '\n', 't': '\t', 'r': '\r', 'b': '\b', 'f': '\f', '"'
 // stand; broken ones and lone surrogates become U+FFFD.
 func unescapePart(dst, raw []byte, limit int) (out, rest []byte) {
 	for len(dst) < limit && len(raw) > 0 {
-		if i := plainLen(raw); i > 0 {
+		if n := len(dst); len(raw) > 8 && n+8 <= min(limit, cap(dst)) {
+			// Eight bytes at once, of which those before an escape count.
+			x := binary.LittleEndian.Uint64(raw)
+			binary.LittleEndian.PutUint64(dst[n:n+8], x)
+			plain := plainBytes(x)
+			dst, raw = dst[:n+plain], raw[plain:]
+			if plain == 8 {
+				continue
+			}
+		} else if i := plainLen(raw); i > 0 {
 			i = min(i, limit-len(dst))
 			dst, raw = append(dst, raw[:i]...), raw[i:]
 			continue

@@ -99,16 +99,21 @@ func plainPart(dst, raw []byte, limit int) (out, rest []byte) {
 // is near, so eight bytes are looked at before a search is begun.
 func plainLen(raw []byte) int {
 	if len(raw) > 8 {
-		const ones = 0x0101010101010101
-		x := binary.LittleEndian.Uint64(raw) ^ ones*'\\'
-		if found := (x - ones) &^ x & (ones << 7); found != 0 {
-			return bits.TrailingZeros64(found) / 8
+		if n := plainBytes(binary.LittleEndian.Uint64(raw)); n < 8 {
+			return n
 		}
 	}
 	if i := bytes.IndexByte(raw, '\\'); i >= 0 && i+1 < len(raw) {
 		return i
 	}
 	return len(raw)
+}
+
+// plainBytes is the number of bytes before the first backslash among eight.
+func plainBytes(x uint64) int {
+	const ones = 0x0101010101010101
+	x ^= ones * '\\'
+	return bits.TrailingZeros64((x-ones)&^x&(ones<<7)) / 8
 }
 
 func appendPlain(dst []byte, r rune) []byte {

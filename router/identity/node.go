@@ -138,11 +138,13 @@ func (s *scanner) field(n *node, key []byte, depth int) {
 	default:
 		sum, size, use := s.value(n, key, depth)
 		n.size += size
-		if use != useNothing {
-			n.all += fold(xxhash.Sum64(key), sum)
+		if use == useNothing {
+			return
 		}
+		member := fold(xxhash.Sum64(key), sum)
+		n.all += member
 		if use == useAlways {
-			n.known += fold(xxhash.Sum64(key), sum)
+			n.known += member
 		}
 	}
 }
