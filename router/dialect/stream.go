@@ -162,12 +162,13 @@ func (s *Stream) event(tail []byte) (progress bool) {
 		event = s.partial
 	}
 	data := eventData(event)
+	var has words
 	if data != nil {
-		s.observe(s.api, data)
+		has = s.observe(s.api, data)
 	}
 	switch {
 	case s.edits.HideUsage:
-		s.pass(event, data)
+		s.pass(event, data, has)
 	case s.edits.MendUsage:
 		s.out = append(s.out, mendEvent(event, data)...)
 	}
@@ -179,24 +180,18 @@ func (s *Stream) event(tail []byte) (progress bool) {
 // system_fingerprint from the finishing chunk to the usage chunk when there is
 // one; the finishing chunk therefore waits for its successor, which the engine
 // writes in the same breath, and gets it back.
-func (s *Stream) pass(event, data []byte) {
-	if isUsageChunk(data) {
+func (s *Stream) pass(event, data []byte, has words) {
+	if has.usage && isUsageChunk(data) {
 		s.restoreFingerprint(data)
 		s.flushWithheld()
 		return
 	}
 	s.flushWithheld()
-	if data != nil && mayFinish(data) && gjson.GetBytes(data, "choices.0.finish_reason").Type == gjson.String {
+	if has.reasons > has.nulls && gjson.GetBytes(data, "choices.0.finish_reason").Type == gjson.String {
 		s.withheld = append(s.withheld, event...)
 		return
 	}
 	s.out = append(s.out, event...)
-}
-
-// mayFinish looks at the end of a chunk, where the engine writes the reason of
-// each that is not the last: it is cheaper than to parse every one.
-func mayFinish(data []byte) bool {
-	return !bytes.Contains(data, []byte(`"finish_reason":null`)) || bytes.Count(data, []byte(`"finish_reason"`)) > 1
 }
 
 func (s *Stream) flushWithheld() {
@@ -222,9 +217,6 @@ func (s *Stream) restoreFingerprint(usageChunk []byte) {
 
 // isUsageChunk: the one chunk without choices that carries usage.
 func isUsageChunk(data []byte) bool {
-	if !bytes.Contains(data, []byte(`"usage"`)) {
-		return false
-	}
 	choices := gjson.GetBytes(data, "choices")
 	return choices.IsArray() && len(choices.Array()) == 0 && gjson.GetBytes(data, "usage").IsObject()
 }

@@ -140,11 +140,12 @@ func set(field *int, v gjson.Result) {
 // clamp keeps nonsense out of the sums that these numbers enter.
 func clamp(n int64) int { return int(min(max(n, 0), 1<<40)) }
 
-// observe reads the data of one event of a stream.
-func (s *Summary) observe(api API, data []byte) {
+// observe reads the data of one event of a stream, and returns the words that it
+// has looked for.
+func (s *Summary) observe(api API, data []byte) (has words) {
 	if string(data) == "[DONE]" {
 		s.Ended = true
-		return
+		return has
 	}
 	switch api {
 	case Messages:
@@ -152,26 +153,61 @@ func (s *Summary) observe(api API, data []byte) {
 	case Responses:
 		s.observeResponses(data)
 	default:
-		s.observeChoices(data)
+		has = wordsOf(data)
+		s.observeChoices(data, has)
 	}
+	return has
 }
 
-// observeChoices is on the path of every token: it looks with bytes.Contains
-// before it parses. Inside a JSON string a quote is escaped, so that `"usage"`
-// with both quotes can only be a key (or a value that is exactly that word).
-func (s *Summary) observeChoices(data []byte) {
-	if bytes.Contains(data, []byte(`"error"`)) && gjson.GetBytes(data, "error").IsObject() {
+// observeChoices is on the path of every token: it looks for words before it
+// parses.
+func (s *Summary) observeChoices(data []byte, has words) {
+	if has.err && gjson.GetBytes(data, "error").IsObject() {
 		s.fail(data)
 		return
 	}
-	if bytes.Contains(data, []byte(`"usage"`)) {
+	if has.usage {
 		s.openAIUsage(gjson.GetBytes(data, "usage"))
 	}
 	if !s.Content {
 		s.Content = hasContent(gjson.GetBytes(data, "choices.0"))
 	}
-	if bytes.Contains(data, []byte(`"finish_reason":"`)) || bytes.Contains(data, []byte(`"finish_reason": "`)) {
-		s.Finish = finishClass(gjson.GetBytes(data, "choices.0.finish_reason").Str)
+	if has.reasons > has.nulls {
+		if reason := gjson.GetBytes(data, "choices.0.finish_reason"); reason.Type == gjson.String {
+			s.Finish = finishClass(reason.Str)
+		}
+	}
+}
+
+// words are what a chunk of OpenAI's must hold to be worth parsing. Inside a JSON
+// string a quote is escaped, so that `"usage"` with both quotes can only be a key
+// (or a value that is exactly that word).
+type words struct {
+	err, usage     bool
+	reasons, nulls int // "finish_reason", and those of them that are null
+}
+
+// wordsOf finds them in one pass from quote to quote.
+func wordsOf(data []byte) (w words) {
+	for {
+		n := bytes.IndexByte(data, '"')
+		if n < 0 || n == len(data)-1 {
+			return w
+		}
+		data = data[n+1:]
+		switch data[0] {
+		case 'e':
+			w.err = w.err || bytes.HasPrefix(data, []byte(`error"`))
+		case 'u':
+			w.usage = w.usage || bytes.HasPrefix(data, []byte(`usage"`))
+		case 'f':
+			if value, ok := bytes.CutPrefix(data, []byte(`finish_reason"`)); ok {
+				w.reasons++
+				if bytes.HasPrefix(value, []byte(":null")) {
+					w.nulls++
+				}
+			}
+		}
 	}
 }
 
