@@ -15,7 +15,7 @@ import (
 // underscore, which some readers take for a dash: X_Api_Key for X-Api-Key.
 // Values are shared with in.
 func Forwarded(in http.Header) http.Header {
-	out := make(http.Header, len(in)+extraHeaders)
+	out := make(http.Header, len(in)) // what falls away is room for what warden adds
 	hop := in["Connection"]
 	for name, values := range in {
 		switch name {
@@ -33,10 +33,6 @@ func Forwarded(in http.Header) http.Header {
 	}
 	return out
 }
-
-// extraHeaders is room for what warden adds for an engine: two ids, a priority,
-// two of a trace.
-const extraHeaders = 5
 
 // Returned copies an engine's response headers for the client. Values are shared
 // with from.

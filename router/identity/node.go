@@ -163,6 +163,7 @@ const (
 // value consumes the value of a member that a model may read.
 func (s *scanner) value(n *node, key []byte, depth int) (sum uint64, size int, where use) {
 	var ok bool
+	// A conversion within a comparison copies nothing; one for all would.
 	switch next := s.next(); {
 	case string(key) == "text" && next == '"':
 		n.text, size = s.plainText(depth)
