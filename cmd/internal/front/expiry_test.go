@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,16 +22,28 @@ func days(n int) {
 
 // reminded counts what was told.
 type reminded struct {
+	mu   sync.Mutex // of what goroutines write that go on
 	log  bytes.Buffer
-	told []string
+	told int
 	*Front
+}
+
+func (r *reminded) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.log.Write(p)
+}
+
+func (r *reminded) tell(string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.told++
 }
 
 func open(t *testing.T, cert, key string) *reminded {
 	t.Helper()
 	r := &reminded{}
-	f, err := Open(Options{CertFile: cert, KeyFile: key, Log: slog.New(slog.NewTextHandler(&r.log, nil)),
-		Tell: func(text string) { r.told = append(r.told, text) }})
+	f, err := Open(Options{CertFile: cert, KeyFile: key, Log: slog.New(slog.NewTextHandler(r, nil)), Tell: r.tell})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,9 +53,11 @@ func open(t *testing.T, cert, key string) *reminded {
 
 func (r *reminded) want(t *testing.T, soon, expired int) {
 	t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	s, e := strings.Count(r.log.String(), "level=WARN"), strings.Count(r.log.String(), "level=ERROR")
-	if s != soon || e != expired || len(r.told) != soon+expired {
-		t.Errorf("told %d times that it expires soon, %d times that it has, %d times to watchers, want %d and %d", s, e, len(r.told), soon, expired)
+	if s != soon || e != expired || r.told != soon+expired {
+		t.Errorf("told %d times that it expires soon, %d times that it has, %d times to watchers, want %d and %d", s, e, r.told, soon, expired)
 	}
 }
 
