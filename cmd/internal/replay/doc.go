@@ -13,12 +13,12 @@
 // became shorter, as much of it stays as the engine found in its cache then.
 //
 // The words are others, since the log has none, and answers are as long as
-// recorded only where the engine honours ignore_eos (vLLM does). How much of
-// their prompts conversations share is not in the log either: it is taken from
-// what the first turns of new ones found cached. Conversations that began
-// before the log begin cold. Refused requests are not played, nor those that
-// generate nothing. Each API is played as itself; /v1/responses with all of the
-// history in its input, whatever the engine had stored then, and vLLM takes no
-// ignore_eos there. All answers are streamed. Requests that belong to no conversation, or are an
-// agent's asides, are sent without an id.
+// recorded only where the engine honours ignore_eos (vLLM does, but for
+// /v1/messages). How much of their prompts conversations share is not in the log
+// either: it is taken from what the first turns of new ones found cached.
+// Conversations that began before the log begin cold. Refused requests are not
+// played, nor those that generate nothing. Each API is played as itself;
+// /v1/responses with all of the history in its input, whatever the engine had
+// stored then. All answers are streamed. Requests that belong to no
+// conversation, or are an agent's asides, are sent without an id.
 package replay
