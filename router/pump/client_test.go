@@ -105,7 +105,11 @@ func TestClientsOfRunsOneAfterAnother(t *testing.T) {
 				return err == unix.EAGAIN
 			}})
 		}()
-		<-left
+		select {
+		case <-left:
+		case <-time.After(patience):
+			t.Fatal("that the client left is not told")
+		}
 		say(t, toEngine, "x")
 		if err := in(t, ended); err != nil {
 			t.Fatal(err)
