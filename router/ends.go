@@ -19,13 +19,16 @@ func (e *ends) undo(at int) {
 	}
 }
 
+// undoAll goes on with the others when one panics, as defers do.
 func (e *ends) undoAll(at int) {
-	for len(e.todo) > at {
-		last := len(e.todo) - 1
-		f := e.todo[last]
-		e.todo = e.todo[:last]
-		f()
+	last := len(e.todo) - 1
+	if last < at {
+		return
 	}
+	f := e.todo[last]
+	e.todo = e.todo[:last]
+	defer e.undoAll(at)
+	f()
 }
 
 func (e *ends) depth() int { return len(e.todo) }

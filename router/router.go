@@ -223,12 +223,17 @@ func (r *Router) Drain(ctx context.Context) error {
 	}
 }
 
-// Close cuts every request still open, waits until their handlers have
-// returned and releases timers and connections.
-func (r *Router) Close() {
+// Cut ends every request still open and waits until they have ended. A closed
+// http.Server has not ended those whose connections were taken from it.
+func (r *Router) Cut() {
 	r.close()
-	// Handlers end by themselves once their context has: waiting is bounded.
+	// They end by themselves once their context has: waiting is bounded.
 	_ = r.Drain(context.Background())
+}
+
+// Close is Cut, and releases timers and connections.
+func (r *Router) Close() {
+	r.Cut()
 	for _, d := range r.models.Load().deployments {
 		d.shut()
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/lm-warden/warden/router/dialect"
 	"github.com/lm-warden/warden/router/keepalive"
 	"github.com/lm-warden/warden/router/link"
+	"github.com/lm-warden/warden/router/pump"
 )
 
 // relayStream copies a stream of events. Nothing is sent before the first byte
@@ -20,7 +21,7 @@ import (
 // something was sent the request can still move to another replica.
 func (x *exchange) relayStream(p *place, resp *link.Answer) (again bool) {
 	x.stream = dialect.NewStream(x.api, dialect.Edits{HideUsage: x.edit.IncludeUsage, MendUsage: x.mendsUsage(true)})
-	defer x.measured()
+	x.later(x.measured)
 	for {
 		piece, err := resp.Next()
 		if err != nil {
@@ -34,7 +35,7 @@ func (x *exchange) relayStream(p *place, resp *link.Answer) (again bool) {
 			x.firstToken()
 		}
 		x.send(resp, out, true)
-		if x.detach() {
+		if x.detach(resp) {
 			go x.goOn(p, resp)
 			return false
 		}
@@ -53,9 +54,13 @@ func (x *exchange) feed(p *place, piece []byte) (out []byte) {
 // detach takes the client's connection away from net/http once the answer has
 // well begun, where that can be. The handler is to return then; the exchange
 // goes on.
-func (x *exchange) detach() bool {
-	if x.record.FirstToken.IsZero() || !x.committed || !keepalive.Can(x.req) || !x.stays() {
+func (x *exchange) detach(resp *link.Answer) bool {
+	if x.record.FirstToken.IsZero() || !x.committed || !keepalive.Can(x.req) || !resp.Release(&x.router.pump) {
 		return false
+	}
+	if !x.stays() {
+		x.left() // is on its way, too
+		x.cut()
 	}
 	taken, err := keepalive.Take(x.w, x.req)
 	if err != nil {
@@ -72,20 +77,31 @@ func (x *exchange) detach() bool {
 func (x *exchange) goOn(p *place, resp *link.Answer) {
 	whole := false
 	defer func() {
-		fault := recover()
-		if fault != nil && fault != http.ErrAbortHandler {
-			x.router.opts.Log.Error("a request failed for a fault of warden's own", "model", x.record.Model, "replica", p.up.id,
-				"err", fmt.Sprint(fault), "stack", string(debug.Stack()))
-		}
-		x.undoAll(0)
+		x.fault(p, recover()) // of settling the accounts
 		if whole {
 			x.wire.GiveBack()
 			return
 		}
 		_ = x.wire.Close()
 	}()
+	defer x.undoAll(0)
+	defer func() { x.fault(p, recover()) }()
 	x.streamOver(p, resp, x.pump(p, resp))
 	whole = x.writeOut(lastChunk) == nil
+}
+
+// fault logs a panic that is no end of a request, as net/http does for handlers.
+func (x *exchange) fault(p *place, fault any) {
+	if fault == nil || fault == http.ErrAbortHandler {
+		return
+	}
+	x.record.Failed = true
+	stack := debug.Stack()
+	if inPump, ok := fault.(*pump.Panic); ok {
+		stack = inPump.Stack
+	}
+	x.router.opts.Log.Error("a request failed for a fault of warden's own", "model", x.record.Model, "replica", p.up.id,
+		"err", fmt.Sprint(fault), "stack", string(stack))
 }
 
 // lastChunk ends an answer in chunks.

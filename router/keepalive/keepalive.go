@@ -10,6 +10,8 @@ package keepalive
 
 import (
 	"bufio"
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -87,6 +89,11 @@ func (b *back) Close() error {
 
 func (b *back) Addr() net.Addr { return b.addr }
 
+// idle is how long net/http keeps a connection between two requests.
+func (b *back) idle() time.Duration {
+	return cmp.Or(b.server.IdleTimeout, b.server.ReadTimeout)
+}
+
 // conn is a client's connection.
 type conn struct {
 	net.Conn
@@ -97,7 +104,7 @@ type conn struct {
 	// between: it has come back and waits for its next request. net/http takes it
 	// for a new one, which must send its first at once.
 	between atomic.Bool
-	patient time.Duration // what net/http gives the head of a request
+	patient time.Duration // what net/http gives the head of a request; 0: no limit
 }
 
 // NetConn is the connection underneath.
@@ -109,21 +116,42 @@ func (c *conn) Read(p []byte) (int, error) {
 		c.ahead = c.ahead[n:]
 		return n, nil
 	}
-	n, err := c.Conn.Read(p)
-	if n > 0 && c.between.Swap(false) {
-		_ = c.Conn.SetReadDeadline(time.Now().Add(c.patient))
+	for {
+		n, err := c.Conn.Read(p)
+		if !c.between.Load() {
+			return n, err
+		}
+		n = copy(p, begun(p[:n]))
+		if n > 0 {
+			c.between.Store(false)
+			_ = c.Conn.SetReadDeadline(after(c.patient))
+		}
+		if n > 0 || err != nil {
+			return n, err
+		}
 	}
-	return n, err
 }
+
+// begun is data from where a request begins. Old clients send a line end behind
+// a body, which net/http forgives those that it has kept (RFC 9112 section 2.2).
+func begun(data []byte) []byte { return bytes.TrimLeft(data, "\r\n") }
 
 // SetReadDeadline gives a connection between two requests the time that
 // net/http gives to those that it has kept.
 func (c *conn) SetReadDeadline(t time.Time) error {
 	if left := time.Until(t); left > 0 && c.between.Load() {
 		c.patient = left
-		t = time.Now().Add(c.back.server.IdleTimeout)
+		t = after(c.back.idle())
 	}
 	return c.Conn.SetReadDeadline(t)
+}
+
+// after is a deadline; none for 0.
+func after(limit time.Duration) time.Time {
+	if limit <= 0 {
+		return time.Time{}
+	}
+	return time.Now().Add(limit)
 }
 
 // Close tells of connections that net/http no longer tells of.
@@ -151,7 +179,7 @@ func Can(req *http.Request) bool {
 }
 
 // Take takes the connection of a request for which Can holds, whose body has been
-// read. What has been written to w is sent. The handler should return soon and
+// read to its end: what is left of one would be taken for a request. What has been written to w is sent. The handler should return soon and
 // touch neither w nor req again.
 func Take(w http.ResponseWriter, req *http.Request) (*Taken, error) {
 	keep := !req.Close && w.Header().Get("Connection") != "close"
@@ -182,9 +210,12 @@ func (t *Taken) GiveBack() {
 		_ = c.Close()
 		return
 	}
-	_ = c.Conn.SetDeadline(time.Time{})
-	c.taken.Store(false)
+	c.ahead = begun(c.ahead)
 	c.between.Store(len(c.ahead) == 0)
+	c.patient = 0
+	_ = c.Conn.SetWriteDeadline(time.Time{})
+	_ = c.Conn.SetReadDeadline(after(c.back.idle()))
+	c.taken.Store(false)
 	select {
 	case c.back.conns <- c:
 	case <-c.back.closed:

@@ -9,6 +9,17 @@ import (
 	"github.com/lm-warden/warden/router/socket"
 )
 
+// Release prepares Each: the connection leaves Go's network poller until the
+// answer is over, and can be read by Each alone. False says that this cannot be,
+// and that nothing has changed: it is no socket, or there are no descriptors left.
+func (a *Answer) Release(p *pump.Pump) bool {
+	if p.Start() != nil {
+		return false
+	}
+	_, ok := a.conn.release()
+	return ok
+}
+
 // Each gives all pieces of the rest of the body to take, until that returns
 // false; the error is then nil, and otherwise as for Next. While it waits, the
 // connection is in p, and take is called there: it must not wait for anything.

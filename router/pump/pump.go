@@ -13,9 +13,11 @@ package pump
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"syscall"
 
@@ -65,10 +67,27 @@ type run struct {
 	Work
 	over     chan struct{}
 	err      error
-	panicked any
+	panicked *Panic
 }
 
-// Run does w until its Step returns false, whose panic is Run's.
+// Panic is what Run panics with when a Step did: where Run was called says
+// nothing of it.
+type Panic struct {
+	Value any
+	Stack []byte
+}
+
+func (p *Panic) String() string { return fmt.Sprint(p.Value) }
+
+// Start makes the goroutine, if there is none yet. It takes two descriptors,
+// which may not be there.
+func (p *Pump) Start() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.ready()
+}
+
+// Run does w until its Step returns false, whose panic is Run's, as a *Panic.
 func (p *Pump) Run(w Work) error {
 	r := &run{Work: w, over: make(chan struct{})}
 	if err := p.add(r); err != nil {
@@ -84,13 +103,8 @@ func (p *Pump) Run(w Work) error {
 func (p *Pump) add(r *run) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed {
-		return ErrClosed
-	}
-	if !p.started {
-		if err := p.start(); err != nil {
-			return err
-		}
+	if err := p.ready(); err != nil {
+		return err
 	}
 	p.last++
 	if err := watch(p.epoll, r.FD, p.last, unix.EPOLLIN|unix.EPOLLRDHUP); err != nil {
@@ -115,6 +129,17 @@ func watch(epoll, fd int, id uint64, events uint32) error {
 	e := unix.EpollEvent{Events: events}
 	e.Fd, e.Pad = int32(id), int32(id>>32)
 	return os.NewSyscallError("epoll_ctl", unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, fd, &e))
+}
+
+// ready makes the goroutine, if there is none yet. The lock is held.
+func (p *Pump) ready() error {
+	if p.closed {
+		return ErrClosed
+	}
+	if p.started {
+		return nil
+	}
+	return p.start()
 }
 
 // start makes the epoll and its goroutine.
@@ -164,6 +189,7 @@ func (p *Pump) loop() {
 			case r == nil:
 			case id&ofClient != 0:
 				r.Left()
+				woke = true
 			case !r.once(buffer):
 				p.remove(id, r)
 				woke = true
@@ -182,7 +208,7 @@ func (p *Pump) loop() {
 func (r *run) once(buffer []byte) (more bool) {
 	defer func() {
 		if v := recover(); v != nil {
-			r.panicked, more = v, false
+			r.panicked, more = &Panic{v, debug.Stack()}, false
 		}
 	}()
 	return r.Step(buffer)

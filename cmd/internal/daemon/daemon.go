@@ -375,6 +375,7 @@ func (d *Daemon) shutDown(server *http.Server, open *conns.Open, cancel context.
 	open.Wait(lastWords, hurry)
 	spoken()
 	_ = server.Close() // what is still open was given its time
+	d.router.Cut()     // before the engines end, so that they are not blamed
 	d.sup.Shutdown(0)
 	<-d.reaped
 	cancel()
