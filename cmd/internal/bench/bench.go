@@ -116,7 +116,10 @@ func Running(ctx context.Context, c *control.Client, o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(o.enter(), o.mayEnter(status)); err != nil {
+	if err := o.enter(); err != nil {
+		return err
+	}
+	if err := o.mayEnter(status); err != nil {
 		return err
 	}
 	b := &bench{o: o, client: c, settings: []string{asIs}, simulated: status.Simulated}

@@ -30,6 +30,8 @@ type Plan struct {
 	// What is not played: refused requests, those that generate nothing, and
 	// those of whose length nothing is known.
 	Refused, Silent, Unknown int
+	// Twice counts lines of the logs that stood there before: one was a copy.
+	Twice int
 	// Warm counts conversations that began before the log.
 	Warm int
 }
@@ -44,7 +46,14 @@ var apis = map[string]string{
 func Make(lines []accesslog.Line, limit time.Duration) (Plan, error) {
 	var p Plan
 	lines = slices.Clone(lines)
-	slices.SortStableFunc(lines, func(a, b accesslog.Line) int { return a.Time.Compare(b.Time) })
+	slices.SortStableFunc(lines, func(a, b accesslog.Line) int {
+		return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.RequestID, b.RequestID))
+	})
+	all := len(lines)
+	lines = slices.CompactFunc(lines, func(a, b accesslog.Line) bool {
+		return a.RequestID != "" && a.RequestID == b.RequestID && a.Time.Equal(b.Time)
+	})
+	p.Twice = all - len(lines)
 	var played []accesslog.Line
 	for _, l := range lines {
 		if p.Began.IsZero() {

@@ -61,6 +61,20 @@ func TestConversationsAreKeptApart(t *testing.T) {
 	}
 }
 
+// A log and its copy, as logrotate leaves both for a moment, are one load.
+func TestCopiesArePlayedOnce(t *testing.T) {
+	a, b, c := line("a", 0, "new", 100, 0, 1), line("b", 0, "new", 100, 0, 1), line("a", 1, "sticky", 200, 100, 1)
+	for id, l := range map[string]*accesslog.Line{"1": &a, "2": &b, "3": &c} {
+		l.RequestID = id
+	}
+	repeated := c
+	repeated.Time = c.Time.Add(time.Second) // a client that gives its id again
+	p := plan(t, a, b, c, repeated, b, a)
+	if p.Requests != 4 || p.Twice != 2 {
+		t.Errorf("%d requests, %d of them twice in the logs", p.Requests, p.Twice)
+	}
+}
+
 func TestWhatIsNotPlayed(t *testing.T) {
 	refused, silent, unknown := line("a", 1, "", 0, 0, 0), line("a", 2, "new", 50, 0, 0), line("a", 3, "new", 0, 0, 0)
 	refused.Outcome = record.Refused

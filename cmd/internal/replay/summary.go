@@ -32,6 +32,8 @@ type Log struct {
 	Silent int `json:"without_answer_text_not_played"`
 	// Unknown requests have no length in the log, and are not played.
 	Unknown int `json:"of_unknown_length_not_played"`
+	// Twice lines stood in the logs before, as those of a copy: they are not played again.
+	Twice int `json:"lines_twice"`
 	// Warm sessions began before the log: their first turn is colder than it was.
 	Warm int `json:"sessions_begun_before"`
 }
@@ -40,7 +42,7 @@ type Log struct {
 func (p Plan) Log(files []string) Log {
 	return Log{
 		Files: files, Began: p.Began.UTC(), Seconds: p.Length.Seconds(), Requests: p.Requests, ByAPI: p.ByAPI, Sessions: p.Sessions,
-		Refused: p.Refused, Silent: p.Silent, Unknown: p.Unknown, Warm: p.Warm,
+		Refused: p.Refused, Silent: p.Silent, Unknown: p.Unknown, Twice: p.Twice, Warm: p.Warm,
 	}
 }
 
@@ -56,6 +58,9 @@ func (l Log) Write(w io.Writer, speed float64) error {
 		time.Duration(l.Seconds*float64(time.Second)).Round(time.Second), speed)
 	if l.Refused+l.Silent+l.Unknown > 0 {
 		fmt.Fprintf(&b, "not played: %d refused, %d that generate nothing, %d of unknown length\n", l.Refused, l.Silent, l.Unknown)
+	}
+	if l.Twice > 0 {
+		fmt.Fprintf(&b, "in the logs twice and played once: %s\n", words.Count(l.Twice, "request", "requests"))
 	}
 	if l.Warm > 0 {
 		fmt.Fprintf(&b, "%s began before the log or forked from another: the first turn is colder than it was\n", words.Count(l.Warm, "session", "sessions"))
