@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -29,6 +30,12 @@ import (
 // serveTaking serves a Router as the daemon does, in front of one engine.
 func serveTaking(t *testing.T, o Options, engine string) (r *Router, address string) {
 	t.Helper()
+	return serveTakingIn(t, o, engine, func(r *Router) http.Handler { return r })
+}
+
+// serveTakingIn serves what is put around the Router.
+func serveTakingIn(t *testing.T, o Options, engine string, around func(*Router) http.Handler) (r *Router, address string) {
+	t.Helper()
 	front, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -40,7 +47,7 @@ func serveTaking(t *testing.T, o Options, engine string) (r *Router, address str
 	if err := r.SetReplicas(testModel, []Replica{{ID: "r0", Address: "unix:" + engine, Accepting: true, MaxNumSeqs: 1 << 20}}); err != nil {
 		t.Fatal(err)
 	}
-	server := NewServer(r)
+	server := NewServer(around(r))
 	var served sync.WaitGroup
 	served.Go(func() { _ = keepalive.Serve(server, framing.Listen(socket.Listen(front))) })
 	t.Cleanup(func() {
@@ -285,6 +292,39 @@ func noDescriptors(t *testing.T) (restore func()) {
 		for _, f := range taken {
 			_ = f.Close()
 		}
+	}
+}
+
+// Nothing of a stream holds on to what net/http made for its request.
+func TestTakenStreamHoldsNothingOfItsHandler(t *testing.T) {
+	goOn, gone := make(chan struct{}), make(chan struct{})
+	_, address := serveTakingIn(t, Options{}, inSteps(t, goOn), func(r *Router) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			// The writer holds the request: with the one the other has gone.
+			runtime.AddCleanup(req, func(struct{}) { close(gone) }, struct{}{})
+			r.ServeHTTP(w, req)
+		})
+	})
+	c := dialRouter(t, address)
+	c.ask("")
+	resp := c.answer()
+	if _, err := io.ReadFull(resp.Body, make([]byte, len(chunk("a")))); err != nil {
+		t.Fatal(err)
+	}
+	for held, limit := true, time.After(10*time.Second); held; {
+		runtime.GC()
+		select {
+		case <-gone:
+			held = false
+		case <-limit:
+			t.Error("the request is still held")
+			held = false
+		default:
+		}
+	}
+	close(goOn)
+	if _, err := io.ReadAll(resp.Body); err != nil {
+		t.Error(err)
 	}
 }
 
