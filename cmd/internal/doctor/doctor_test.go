@@ -89,9 +89,6 @@ func TestEachCheck(t *testing.T) {
 			OK, "warden", "warden 1.2 runs already (pid 7)", ""},
 		{"keys gone under it", func(f *Facts) { f.Daemon = Daemon{PID: 7, Version: "1.2", Access: "keys: no such file"} },
 			Warn, "running warden", "keys: no such file", "mend the file"},
-		{"bodies in a tmpfs", func(f *Facts) { f.Spool.Memory = true }, Warn, "spool dir", "/tmp lies in memory, and so do request bodies above 16 MiB", "/var/tmp"},
-		{"no place for bodies", func(f *Facts) { f.Spool.Err = errors.New("read-only") }, Warn, "spool dir", "above 16 MiB stay in memory: read-only", "spool_dir"},
-		{"chosen place for bodies", func(f *Facts) { f.Spool.Err, f.Spool.Chosen = errors.New("read-only"), true }, Fail, "spool dir", "read-only", "spool_dir"},
 		{"frozen", func(f *Facts) {
 			f.Daemon = Daemon{PID: 7, Silent: &control.SilentError{PID: 7, Stopped: true, Socket: "/c"}}
 			f.Left = []Left{{"r0", "m", 9}}

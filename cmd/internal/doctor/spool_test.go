@@ -1,14 +1,35 @@
 package doctor
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/lm-warden/warden/configs"
 )
+
+func TestSpool(t *testing.T) {
+	wrong := errors.New("read-only")
+	for _, c := range []struct {
+		spool     Spool
+		mark      Mark
+		fact, fix string // parts of the text
+	}{
+		{Spool{Dir: "/d", AboveMiB: 16}, OK, "/d, for request bodies above 16 MiB", ""},
+		{Spool{Dir: "/d", AboveMiB: 16, Memory: true}, Warn, "/d lies in memory, and so do request bodies above 16 MiB", "/var/tmp"},
+		{Spool{Dir: "/d", AboveMiB: 16, Err: wrong}, Warn, "above 16 MiB stay in memory: read-only", "spool_dir"},
+		{Spool{Dir: "/d", AboveMiB: 16, Err: wrong, Chosen: true}, Fail, "read-only", "spool_dir"},
+	} {
+		got := spool(Facts{Spool: c.spool})
+		if len(got) != 1 || got[0].Mark != c.mark || !strings.Contains(got[0].Fact, c.fact) || !strings.Contains(got[0].Fix, c.fix) {
+			t.Errorf("%+v: %+v", c.spool, got)
+		}
+	}
+}
 
 // A directory is tried as a body would use it, and what is memory is known.
 func TestLookAtSpool(t *testing.T) {
