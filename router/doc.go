@@ -17,6 +17,9 @@
 //	upstream.go    one process of a replica; the connections to it: link/
 //	attempt.go     one try on one replica: what failed, and for whom to see
 //	relay.go       copying the answer: flushed at once, never invented
+//	stream.go      a stream: copied by the handler up to its first token, then
+//	               taken from net/http (keepalive/) and copied by the pump/
+//	ends.go        what is to be done at the end, whoever comes to it
 //	refusal.go     what a client is told when it gets no answer
 //	trace.go       its place in a distributed trace, and who is told of its end
 //
@@ -31,8 +34,9 @@
 // gate (which requests and headers may pass), keys (API keys), framing and
 // secure (connections that clients may not abuse, TLS), deadlines (how long a client
 // may send or read nothing), payload (a body, read once), link
-// (connections to one process, and HTTP over them), socket (system calls of those
-// connections and of clients'), record (what is known of a request at its end),
+// (connections to one process, and HTTP over them), pump (one goroutine that
+// waits for all streams), keepalive (clients' connections, taken from net/http and
+// given back), socket (system calls of those connections and of clients'), record (what is known of a request at its end),
 // breaks (why a cached prefix stopped matching), mends (what a user may choose
 // about changed bodies), metrics, figures and window (what was done, in total
 // and lately), lru and names (a bounded map, and help with typing errors).
@@ -67,12 +71,24 @@
 //
 // # What a stream costs
 //
-// Agents' streams wait most of their time, and there are many. The goroutine
-// that net/http serves the client with also speaks to the engine (link/), and
-// while it waits it holds no buffer; net/http's second goroutine watches for the
-// client's leaving. The request's body and all that was read of it are given
-// back with the first byte of the answer, after which nobody can ask for them.
-// What has arrived together is sent on together, with one write.
+// Agents' streams wait most of their time, and there are many. Up to the first
+// token the goroutine that net/http serves the client with also speaks to the
+// engine (link/). Then the client's connection is taken from net/http, whose
+// goroutines, buffers and request go, and the engine's connection from Go's
+// network poller: a goroutine of the exchange's own sleeps, and the pump's one
+// waits for all engines' sockets, reads from them and writes to the clients'. One
+// that does not take all at once is written to by its exchange's goroutine, which
+// may wait. The pump also sees that a client leaves. At its end the exchange's
+// goroutine settles the accounts and gives the client's connection back to
+// net/http. A quiet stream costs 9 KiB, of which that goroutine's stack is most.
+//
+// Streams over TLS or HTTP/2, to HTTP/1.0, and those for which there are no
+// descriptors stay with net/http and cost about four times that; while they wait
+// they hold no buffer of warden's.
+//
+// The request's body and all that was read of it are given back with the first
+// byte of the answer, after which nobody can ask for them. What has arrived
+// together is sent on together, with one write.
 //
 // # Figures
 //

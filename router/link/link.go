@@ -9,16 +9,17 @@
 //	request.go  writing a request
 //	conn.go     reading: a buffer is held only while there is something in it
 //	answer.go   the answer's head and its body, piece by piece
+//	each.go     the rest of a body, read by a pump while its owner sleeps
 //	framing.go  where a body ends, as a pure function of its bytes
 //
 // It exists beside net/http's Transport because of what a stream costs while
 // it waits for its next token, which is most of the time: a Transport keeps two
 // goroutines and 8 KiB of buffers for each connection, and copies each piece
-// twice. Here the caller's own goroutine writes and reads, and while it waits
-// nothing is held but the connection. It is no general client: requests have
-// their whole body in memory, there are no redirects, cookies, proxies,
-// compression, TLS or HTTP/2, since engines are on this machine. The parsing of
-// heads is net/http's own.
+// twice. Here the caller's own goroutine writes and reads, or a pump for all of
+// them, and while an answer waits nothing is held but the connection. It is no
+// general client: requests have their whole body in memory, there are no
+// redirects, cookies, proxies, compression, TLS or HTTP/2, since engines are on
+// this machine. The parsing of heads is net/http's own.
 package link
 
 import (
