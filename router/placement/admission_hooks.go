@@ -29,7 +29,7 @@ func (a *admission) dispatched(p *Placer, t *turn, now time.Time) {
 	}
 	r, s := t.replica, t.session
 	if t.reason == ReasonOverdue {
-		r.Safety.Disturb(now)
+		r.Safety.Disturb(now, pause(p, r.Rate.Took(float64(t.prompt))))
 	}
 	if s == nil || s.Home() != r {
 		t.loose = true
@@ -92,7 +92,7 @@ func (a *admission) shed(p *Placer, r *ledger.Replica, now time.Time) {
 		return
 	}
 	admit, shed := p.reserve()
-	free := r.Room(nil) + (admit-shed)*p.growth*float64(r.Residents.Len())
+	free := r.Room(nil) + (admit-shed)*p.growth*float64(r.Residents.Len()) + shedSlack*float64(r.Capacity())
 	if float64(r.Residents.Foot()) > free {
 		const anyWeight, one = 2, 1
 		a.releaseUntil(r, free, anyWeight, one, now)
@@ -113,7 +113,7 @@ func (a *admission) advance(p *Placer, now time.Time) {
 			}
 		}
 	}
-	waiting := a.head(p, nil, now) != nil
+	waiting := a.queued(p)
 	for _, r := range p.replicas {
 		r.Safety.Close(waiting, now)
 	}
@@ -121,7 +121,7 @@ func (a *admission) advance(p *Placer, now time.Time) {
 
 // wake asks for refreshed weights while somebody waits for room.
 func (a *admission) wake(p *Placer, now time.Time) time.Time {
-	if a == nil || a.head(p, nil, now) == nil {
+	if a == nil || !a.queued(p) {
 		return time.Time{}
 	}
 	if !a.ticking.After(now) {

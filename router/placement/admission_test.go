@@ -223,7 +223,7 @@ func TestRotation(t *testing.T) {
 		held = append(held, r.place(big(i)))
 	}
 	first, second := r.arrive(big(10)), r.arrive(big(11))
-	r.advance(119 * time.Second)
+	r.advance(59 * time.Second)
 	r.finish(held[0].TurnID, done())
 	held[0] = r.place(big(0))
 	if !r.waiting[first] {
@@ -296,9 +296,9 @@ func TestSafetyHandsOutLessAfterLosses(t *testing.T) {
 	if got := r.replica("r0").Share; got > ledger.SafetyFloor+0.001 {
 		t.Errorf("share %.3f: it grew although nobody waits", got)
 	}
-	for range 10 { // somebody always waits
+	for range 20 { // somebody always waits, but not so long that others give way
 		id := r.arrive(Turn{Key: key(50), PromptTokens: 29_000, Root: 1})
-		turns(100, 9_500)
+		turns(50, 9_500)
 		r.cancel(id)
 	}
 	if got := r.replica("r0").Share; got < ledger.SafetyCeiling-0.001 {

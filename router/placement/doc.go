@@ -22,8 +22,9 @@
 //	balance.go   the least loaded each time
 //	affinity.go  home, spill, failover; seat.go early homes, looked at again
 //	admission.go home, while the working set fits; admission_hooks.go when it is
-//	             told, residency.go who is likely gone, rotation.go who makes way,
-//	             hosttier.go what a copy in host memory changes
+//	             told, residency.go who is likely gone, claim.go for whom room is
+//	             kept, rotation.go who makes way, hosttier.go what a copy in host
+//	             memory changes
 //
 // Around it: replicas.go new sets of replicas, saved.go what is kept over a
 // restart, config.go, and view.go, a copy of everything for people to look at.

@@ -146,6 +146,7 @@ func (p *Placer) pump(now time.Time) {
 			p.dispatch(t, c, now)
 			p.bringAlong(t.session, now)
 			order, i, apart = p.queue.InOrder(), 0, 0
+			p.pumps++ // those in front of it claim anew, and not against themselves
 		case c.everyone:
 			p.blocked = c.why
 			tellWhy(order[i:], c.why)

@@ -67,6 +67,11 @@ type turn struct {
 	alone      bool // nothing else was held there
 	loose      bool // admission: takes room outside the resident set
 
+	// admission, while waiting: the replica whose next room is kept for it, and
+	// whether residents have begun to make that room
+	claim    *ledger.Replica
+	clearing bool
+
 	pinned, pinnedRoot *shadow.Holding // tokens in use on that replica
 
 	attempts []attempt

@@ -38,13 +38,17 @@ type knob struct {
 
 func knobs() []knob {
 	var all []knob
-	for _, after := range []time.Duration{10 * time.Second, 20 * time.Second, 40 * time.Second} {
-		for _, share := range []float64{0.2, 1} {
-			all = append(all, knob{
-				fmt.Sprintf("admission, RotateAfter %.0f s, RotateShare %.1f", after.Seconds(), share),
-				placement.AdmissionConfig{RotateAfter: after, RotateShare: share},
-			})
-		}
+	for _, k := range []struct {
+		after time.Duration
+		share float64
+	}{
+		{10 * time.Second, 0.2}, {20 * time.Second, 0.2}, {20 * time.Second, 1},
+		{40 * time.Second, 0.2}, {40 * time.Second, 1}, {60 * time.Second, 0.5}, {120 * time.Second, 0.2},
+	} {
+		all = append(all, knob{
+			fmt.Sprintf("admission, RotateAfter %.0f s, RotateShare %.1f", k.after.Seconds(), k.share),
+			placement.AdmissionConfig{RotateAfter: k.after, RotateShare: k.share},
+		})
 	}
 	return all
 }

@@ -9,12 +9,12 @@ import "time"
 // less is handed out (multiplicative decrease), and slowly more again while
 // little is lost and somebody waits (additive increase).
 type Safety struct {
-	excess      float64 // share - 1, so that the zero value hands out everything
-	turns       int     // of residents, measured, in this window
-	history     int     // tokens of history in them
-	found       int     // tokens of it that were in the cache
-	windowEnd   time.Time
-	disturbedAt time.Time
+	excess     float64 // share - 1, so that the zero value hands out everything
+	turns      int     // of residents, measured, in this window
+	history    int     // tokens of history in them
+	found      int     // tokens of it that were in the cache
+	windowEnd  time.Time
+	quietUntil time.Time
 }
 
 // The share of a cache that is handed out stays between these. The ceiling is
@@ -41,12 +41,19 @@ const (
 // Share is how much of the cache is handed out.
 func (c *Safety) Share() float64 { return 1 + c.excess }
 
-// DisturbedAt is when a conversation was last taken in or pushed out at the cost
-// of computing again; Disturb notes that it happens now.
-func (c *Safety) DisturbedAt() time.Time { return c.disturbedAt }
+// Quiet reports that all pauses are over that Disturb has asked for.
+func (c *Safety) Quiet(now time.Time) bool { return !now.Before(c.quietUntil) }
 
-// Disturb is described at DisturbedAt.
-func (c *Safety) Disturb(now time.Time) { c.disturbedAt = now }
+// Disturb notes that a conversation is taken in or pushed out now, at the cost of
+// computing again, and that the engine is to be left alone for pause because of
+// it. Pauses add up, so that several disturbances at once cost no more of its
+// time than one after the other.
+func (c *Safety) Disturb(now time.Time, pause time.Duration) {
+	if c.Quiet(now) {
+		c.quietUntil = now
+	}
+	c.quietUntil = c.quietUntil.Add(pause)
+}
 
 // Observe counts one measured turn of a resident.
 func (c *Safety) Observe(history, found int) {
