@@ -129,7 +129,7 @@ const maxChoices = 128
 // understand scans the body, finds the model and the conversation, and edits
 // the body where an engine needs it.
 func (x *exchange) understand() (*deployment, *refusal) {
-	x.scan = identity.Scan(x.req.URL.Path, x.payload.Bytes)
+	x.scan = x.router.turns.Scan(x.req.URL.Path, x.payload.Bytes)
 	if !x.scan.Valid {
 		return nil, forbid(http.StatusBadRequest, "the request body is not a JSON object")
 	}

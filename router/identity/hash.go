@@ -38,6 +38,7 @@ const (
 	tagArray
 	tagRoot
 	tagSalt
+	tagTools // begins the way along them in a Memo
 )
 
 // hasher turns string values into hashes. Its buffer bounds the memory that a

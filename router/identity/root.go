@@ -23,11 +23,17 @@ type tool struct{ name, definition uint32 }
 // tool consumes one tool definition. Its top-level members count in any order
 // and without cache_control, which clients move; the schema below counts as
 // written, which is several times cheaper and stable in every client seen.
-func (s *scanner) tool() {
-	s.next()
-	start := s.pos
-	var name uint64
-	definition := s.toolMembers(&name, 2)
+func (s *scanner) tool(walk *memoWalk) {
+	start := s.valueAt()
+	var name, definition uint64
+	if t := walk.known(s.src[start:]); t != nil {
+		s.pos += t.length
+		name, definition = t.name, t.sum
+	} else {
+		object := s.next() == '{'
+		definition = s.toolMembers(&name, 2)
+		walk.keep(s.src[start:s.pos], facts{sum: definition, name: name}, object && !s.bad)
+	}
 	s.toolChars += s.pos - start
 	s.tools.count++
 	s.tools.sum = fold(s.tools.sum, definition)

@@ -99,6 +99,7 @@ type scanner struct {
 	cursor
 	hasher
 	body    *Body
+	memo    *Memo
 	hashing bool // false for oversize bodies
 
 	texts   []text // prompt strings of the message being read
@@ -116,10 +117,12 @@ type scanner struct {
 // Scan reads a request body once. It never panics, never recurses beyond a
 // fixed depth and keeps no reference to body. A body that is no JSON object
 // yields a Body that is not Valid and otherwise empty.
-func Scan(path string, body []byte) *Body {
+func Scan(path string, body []byte) *Body { return scan(nil, path, body) }
+
+func scan(memo *Memo, path string, body []byte) *Body {
 	empty := Body{API: APIOf(path), N: 1, FirstUser: -1, answered: -1, Oversize: len(body) > MaxContent}
 	b := empty
-	s := scanner{cursor: cursor{src: body}, hashing: !b.Oversize, body: &b}
+	s := scanner{cursor: cursor{src: body}, hashing: !b.Oversize, body: &b, memo: memo}
 	if s.next() == '{' {
 		b.edits.open = s.pos
 		b.Valid = !s.members(s.member).empty()
@@ -176,7 +179,8 @@ func (s *scanner) contentMember(key []byte) {
 	name := string(key)
 	if name == "tools" || name == "functions" {
 		s.tools, s.toolChars = tools{}, 0
-		s.elements(s.tool)
+		walk := memoWalk{memo: s.memo, before: tagTools}
+		s.elements(func() { s.tool(&walk) })
 		s.body.Tools = s.tools.count
 		return
 	}

@@ -19,27 +19,51 @@ func (s *scanner) messages() {
 		s.add(fold(xxhash.Sum64String("user"), sum), size, roleUser)
 		return
 	}
+	walk := memoWalk{memo: s.memo}
 	s.elements(func() {
-		s.texts = s.texts[:0]
-		var n node
-		n.read(s, messageDepth)
-		sum, ok := n.hash()
-		switch {
-		case !ok: // a reasoning item
-			if n.kind == kindReasoning {
-				s.body.Reasoning++
+		start := s.valueAt()
+		if t := walk.known(s.src[start:]); t != nil {
+			s.pos += t.length
+			s.body.Reasoning += t.reasoning
+			s.body.Images += t.images
+			if t.counts {
+				s.add(t.sum, t.size, t.by)
 			}
-		case n.by() == roleSystem && len(s.body.Chain) == 0:
-			s.leading = append(s.leading, s.texts...)
-			s.leadingChars += n.size
-		default:
-			if n.by() == roleSystem {
-				s.body.SystemTurns++
-				s.systemTurn(n)
-			}
-			s.add(sum, n.size, n.by())
+			return
 		}
+		f, whole := s.message()
+		walk.keep(s.src[start:s.pos], f, whole)
 	})
+}
+
+// message consumes one turn; whole is false where f does not say all of it: of
+// system text it matters where it lies.
+func (s *scanner) message() (f facts, whole bool) {
+	s.texts = s.texts[:0]
+	reasoning, images := s.body.Reasoning, s.body.Images
+	object := s.next() == '{'
+	var n node
+	n.read(s, messageDepth)
+	sum, ok := n.hash()
+	by := n.by()
+	switch {
+	case !ok: // a reasoning item
+		if n.kind == kindReasoning {
+			s.body.Reasoning++
+		}
+	case by == roleSystem && len(s.body.Chain) == 0:
+		s.leading = append(s.leading, s.texts...)
+		s.leadingChars += n.size
+	default:
+		if by == roleSystem {
+			s.body.SystemTurns++
+			s.systemTurn(n)
+		}
+		s.add(sum, n.size, by)
+	}
+	f = facts{sum: sum, counts: ok, by: by, size: n.size,
+		reasoning: s.body.Reasoning - reasoning, images: s.body.Images - images}
+	return f, object && !s.bad && by != roleSystem
 }
 
 // add appends a turn: its hash to Chain and its size to Ends, which finish turns
