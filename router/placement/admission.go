@@ -58,6 +58,8 @@ type admission struct {
 	idle      []weighed // scratch
 	quotes    []quote   // scratch: of the replicas that the turn in hand may go to
 	weighings int       // residents that may still be weighed for a placement in this step
+	claims    int       // in the run of the queue claimsIn, lanes not counted
+	claimsIn  uint64
 	ticking   time.Time // next refresh while somebody waits
 	settling  time.Time // when the first in the queue will have waited long enough
 }
@@ -161,6 +163,10 @@ func admit(p *Placer, t *turn, now time.Time) choice {
 		return a.stay(p, t, r, now)
 	}
 	lane := a.lane(p, t, now)
+	if lane == nil && a.claimed(p) >= maxClaims {
+		t.claim = nil
+		return choice{why: WhyCache, everyone: true}
+	}
 	open := a.open(p, t, lane, now)
 	if len(open) == 0 {
 		return a.none(p, t, lane, now)
@@ -189,7 +195,8 @@ func admit(p *Placer, t *turn, now time.Time) choice {
 		}
 	}
 	if lane == nil {
-		lane = a.claim(p, t, open)
+		a.claims++
+		lane = a.claim(p, t, open, need)
 	}
 	t.claim = lane
 	return choice{why: WhyCache, lane: lane}

@@ -82,10 +82,11 @@ func (a *admission) overdue(p *Placer, r *ledger.Replica, s *ledger.Session, now
 		if now.Sub(t.place.Since) <= after {
 			continue
 		}
-		switch missing := a.missing(p, t, r); {
-		case missing <= 0:
+		need := a.foot(p, t.session, max(t.prompt, t.session.Tokens()))
+		switch lacks := missing(r, t, need); {
+		case lacks <= 0:
 			return nil // it goes there as soon as the queue is looked at
-		case t.claim == r, missing <= float64(s.Foot()):
+		case t.claim == r, lacks <= float64(s.Foot()):
 			return t
 		}
 	}
