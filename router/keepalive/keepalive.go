@@ -179,8 +179,9 @@ func Can(req *http.Request) bool {
 }
 
 // Take takes the connection of a request for which Can holds, whose body has been
-// read to its end: what is left of one would be taken for a request. What has been written to w is sent. The handler should return soon and
-// touch neither w nor req again.
+// read to its end: what is left of one would be taken for a request. What has been
+// written to w is sent. The handler should return soon and touch neither w nor req
+// again.
 func Take(w http.ResponseWriter, req *http.Request) (*Taken, error) {
 	keep := !req.Close && w.Header().Get("Connection") != "close"
 	under, ahead, err := http.NewResponseController(w).Hijack()
