@@ -88,3 +88,32 @@ func TestQuietConnectionsGiveWay(t *testing.T) {
 		under.Close()
 	})
 }
+
+// A connection that was taken for the length of an answer comes back as a new
+// one: busy until then, left alone for a moment, and then one like the others.
+func TestConnectionsThatComeBackGiveWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		under := pipes{make(chan net.Conn, 1), make(chan struct{})}
+		crowd := NewCrowd(under, 1, slog.New(slog.DiscardHandler))
+		client, there := net.Pipe()
+		under.conns <- there
+		m, err := crowd.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, step := range []struct {
+			state http.ConnState
+			after time.Duration
+			ended bool
+		}{{http.StateActive, time.Hour, false}, {http.StateActive, time.Hour, false}, {http.StateNew, 0, false}, {http.StateNew, quietAfter, true}} {
+			crowd.Track(m, step.state)
+			<-time.After(step.after)
+			if ended := crowd.quiet.endOne(time.Now()); ended != step.ended {
+				t.Errorf("%s after %v: ended %v", step.state, step.after, ended)
+			}
+		}
+		if _, err := client.Read(make([]byte, 1)); err == nil || crowd.open.Load() != 0 {
+			t.Errorf("it is open: %v, %d", err, crowd.open.Load())
+		}
+	})
+}
