@@ -11,9 +11,10 @@ type AdmissionConfig struct {
 	// RotateAfter is the wait of the first in the queue after which a resident
 	// conversation gives up its place at the end of a turn. Below the natural
 	// wait (queue position / conversations that fit x their length) it costs
-	// throughput and shortens the longest waits. Default 60 s: on the ladder it
-	// changes little up to twice as many conversations as fit, and takes a
-	// quarter off the p95 of 30-turn ones for 6 % of their throughput.
+	// throughput and shortens the longest waits. Default 60 s: against 120 s on
+	// the ladder nothing changes up to 1.5 times as many conversations as fit, at
+	// three times as many the p95 falls by 29 % and the turns by 11 %, and for
+	// those of 30 full turns by about 13 % and 7 %.
 	RotateAfter time.Duration
 	// RotateHosted is the same where a host tier keeps what the resident gives
 	// up, so that giving way costs little. Default 0: as long as lets about
