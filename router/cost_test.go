@@ -20,32 +20,6 @@ import (
 // What one request costs while it lasts, over real sockets: goroutines and
 // memory are counted, nothing is timed.
 
-// routerTo serves a Router on a TCP address in front of an engine that listens
-// on a unix socket.
-func routerTo(t *testing.T, o Options, engine string) (r *Router, address string) {
-	t.Helper()
-	front, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r = New(o)
-	if err := r.SetModels([]Model{{Alias: testModel}}); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.SetReplicas(testModel, []Replica{{ID: "r0", Address: "unix:" + engine, Accepting: true, MaxNumSeqs: 1 << 20}}); err != nil {
-		t.Fatal(err)
-	}
-	server := NewServer(r)
-	var served sync.WaitGroup
-	served.Go(func() { _ = server.Serve(front) })
-	t.Cleanup(func() {
-		r.Close()
-		_ = server.Close()
-		served.Wait()
-	})
-	return r, front.Addr().String()
-}
-
 // engineOn serves answer on a unix socket.
 func engineOn(t *testing.T, answer http.HandlerFunc) (path string) {
 	t.Helper()
@@ -151,7 +125,7 @@ func resting() (memory float64, goroutines int) {
 func TestBarQuietStreams(t *testing.T) {
 	streams := times(500, 2000)
 	path, ended := rawEngine(t), make(chan struct{}, 3*streams)
-	r, address := serveTaking(t, Options{OnFinish: func(Record) { ended <- struct{}{} }}, path)
+	r, address := serve(t, Options{OnFinish: func(Record) { ended <- struct{}{} }}, path)
 	// The conversations are known: a stream is counted, not what is remembered of
 	// its conversation before and after.
 	openStreams(t, "tcp", address, streams)()
@@ -231,7 +205,7 @@ func TestBarLargeBodies(t *testing.T) {
 	const size = 8 << 20
 	clients := times(16, 100)
 	arrived, release := make(chan struct{}, clients), make(chan struct{})
-	_, address := routerTo(t, Options{}, engineOn(t, func(w http.ResponseWriter, req *http.Request) {
+	_, address := serve(t, Options{}, engineOn(t, func(w http.ResponseWriter, req *http.Request) {
 		arrived <- struct{}{}
 		<-release // its body is in warden still
 		n, err := io.Copy(io.Discard, req.Body)

@@ -33,7 +33,7 @@ func TestManyTakenStreams(t *testing.T) {
 		}
 		s.finish()
 	})
-	r, address := serveTaking(t, Options{}, path)
+	r, address := serve(t, Options{}, path)
 	before := openFiles(t)
 	kinds := []string{"plain", "cut", "large", "silent", "left"}
 	streams := times(300, 20_000)

@@ -26,14 +26,14 @@ import (
 // A stream whose connection has been taken from net/http outlives its handler:
 // what must be done at its end is done, once, by somebody else.
 
-// serveTaking serves a Router as the daemon does, in front of one engine.
-func serveTaking(t *testing.T, o Options, engine string) (r *Router, address string) {
+// serve serves a Router as the daemon does, in front of one engine.
+func serve(t *testing.T, o Options, engine string) (r *Router, address string) {
 	t.Helper()
-	return serveTakingIn(t, o, engine, func(r *Router) http.Handler { return r })
+	return serveIn(t, o, engine, func(r *Router) http.Handler { return r })
 }
 
-// serveTakingIn serves what is put around the Router.
-func serveTakingIn(t *testing.T, o Options, engine string, around func(*Router) http.Handler) (r *Router, address string) {
+// serveIn serves what is put around the Router.
+func serveIn(t *testing.T, o Options, engine string, around func(*Router) http.Handler) (r *Router, address string) {
 	t.Helper()
 	front, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -121,7 +121,7 @@ func inSteps(t *testing.T, goOn <-chan struct{}) (path string) {
 // connection serves the next one.
 func TestTakenStreamIsMeasured(t *testing.T) {
 	goOn, ended := make(chan struct{}), make(chan Record, 3)
-	_, address := serveTaking(t, Options{OnFinish: func(r Record) { ended <- r }}, inSteps(t, goOn))
+	_, address := serve(t, Options{OnFinish: func(r Record) { ended <- r }}, inSteps(t, goOn))
 	c := dialRouter(t, address)
 	for range 3 {
 		c.ask("")
@@ -153,7 +153,7 @@ func TestPanicAtTheEndOfATakenStream(t *testing.T) {
 	var said bytes.Buffer
 	var mu sync.Mutex
 	bad := true
-	_, address := serveTaking(t, Options{
+	_, address := serve(t, Options{
 		Log: slog.New(slog.NewTextHandler(&said, nil)),
 		OnFinish: func(Record) {
 			mu.Lock()
@@ -193,7 +193,7 @@ func TestCutEndsTakenStreams(t *testing.T) {
 	})
 	defer close(goOn)
 	failures := make(chan error, 10)
-	r, address := serveTaking(t, Options{
+	r, address := serve(t, Options{
 		OnFinish:  func(r Record) { ended <- r },
 		OnFailure: func(_ ReplicaID, _ uint64, err error) { failures <- err },
 	}, path)
@@ -233,7 +233,7 @@ func TestNoDescriptorsForAStream(t *testing.T) {
 	})
 	failures := make(chan error, 10)
 	ended := make(chan Record, 1)
-	_, address := serveTaking(t, Options{
+	_, address := serve(t, Options{
 		OnFinish:  func(r Record) { ended <- r },
 		OnFailure: func(_ ReplicaID, _ uint64, err error) { failures <- err },
 	}, path)
@@ -297,7 +297,7 @@ func noDescriptors(t *testing.T) (restore func()) {
 // Nothing of a stream holds on to what net/http made for its request.
 func TestTakenStreamHoldsNothingOfItsHandler(t *testing.T) {
 	goOn, gone := make(chan struct{}), make(chan struct{})
-	_, address := serveTakingIn(t, Options{}, inSteps(t, goOn), func(r *Router) http.Handler {
+	_, address := serveIn(t, Options{}, inSteps(t, goOn), func(r *Router) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 			// The writer holds the request: with the one the other has gone.
 			runtime.AddCleanup(req, func(struct{}) { close(gone) }, struct{}{})
