@@ -87,7 +87,11 @@ func compare(t *testing.T, routed, placed Result, long bool) {
 	}
 	near("turns a minute", routed.TurnsPerMinute, placed.TurnsPerMinute, 0.04, 0)
 	near("tokens a minute", routed.OutputPerMinute, placed.OutputPerMinute, 0.05, 0)
-	near("hit rate", routed.HitRate, placed.HitRate, 0, 0.02)
+	hits := 0.03 // of four minutes: where turns end in another order, one conversation more or less gives way
+	if long {
+		hits = 0.02
+	}
+	near("hit rate", routed.HitRate, placed.HitRate, 0, hits)
 	near("p50", routed.TTFB.P50, placed.TTFB.P50, 0.05, 0.05)
 	if long {
 		near("session time", routed.Session.P50, placed.Session.P50, 0.07, 0)
