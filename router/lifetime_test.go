@@ -95,15 +95,6 @@ func (c *rawClient) answer() *http.Response {
 	return resp
 }
 
-func (c *rawClient) whole() string {
-	c.t.Helper()
-	body, err := io.ReadAll(c.answer().Body)
-	if err != nil {
-		c.t.Errorf("%q, %v", body, err)
-	}
-	return string(body)
-}
-
 // inSteps streams one event, and the rest when it may: the first has then been
 // seen, and the stream is with the pump.
 func inSteps(t *testing.T, goOn <-chan struct{}) (path string) {
