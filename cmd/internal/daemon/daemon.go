@@ -207,6 +207,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	defer close(d.ended)
 	defer d.before.close()
 	defer d.useFewProcessors()()
+	defer collectLess(os.Getenv("GOGC"))()
 	alive, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	d.logStart()

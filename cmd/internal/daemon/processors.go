@@ -3,6 +3,7 @@ package daemon
 import (
 	"os"
 	"runtime"
+	"runtime/debug"
 )
 
 // A warden copies bytes between sockets, and shares the machine with the
@@ -41,4 +42,20 @@ func (d *Daemon) useFewProcessors() (restore func()) {
 	}
 	runtime.GOMAXPROCS(use)
 	return func() { runtime.GOMAXPROCS(available) }
+}
+
+// garbagePercent is how much may be allocated between two collections, in percent
+// of what is in use: a warden uses 10 to 30 MB, and each request allocates some
+// 20 KB. With Go's own 100 a request of 60 kB cost 1.94 and 1.96 times HAProxy's
+// CPU time, with 200 1.75 and 1.81 times; a quiet stream holds as much memory.
+const garbagePercent = 200
+
+// collectLess holds for the whole process, until restore is called. The user's own
+// word, the variable GOGC, is left alone.
+func collectLess(own string) (restore func()) {
+	if own != "" {
+		return func() {}
+	}
+	before := debug.SetGCPercent(garbagePercent)
+	return func() { debug.SetGCPercent(before) }
 }

@@ -3,6 +3,7 @@ package daemon
 import (
 	"log/slog"
 	"runtime"
+	"runtime/debug"
 	"testing"
 )
 
@@ -35,5 +36,25 @@ func TestFewProcessorsAreUsedForATime(t *testing.T) {
 	restore()
 	if got := runtime.GOMAXPROCS(0); got != 64 {
 		t.Errorf("%d processors afterwards, 64 before", got)
+	}
+}
+
+// The collector's pace is a warden's own only while it runs, and never against the
+// user's word.
+func TestCollectLess(t *testing.T) {
+	now := func() int {
+		p := debug.SetGCPercent(100)
+		debug.SetGCPercent(p)
+		return p
+	}
+	before := now()
+	restore := collectLess("")
+	if got := now(); got != garbagePercent {
+		t.Errorf("%d %%, want %d", got, garbagePercent)
+	}
+	restore()
+	defer collectLess("50")()
+	if got := now(); got != before {
+		t.Errorf("%d %%, want %d as before", got, before)
 	}
 }
