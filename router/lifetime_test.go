@@ -57,12 +57,8 @@ func serveIn(t *testing.T, o Options, engine string, around func(*Router) http.H
 	return r, front.Addr().String()
 }
 
-// client is one connection to a Router.
-type rawClient struct {
-	net.Conn
-	in *bufio.Reader
-	t  *testing.T
-}
+// rawClient is a caller that keeps nothing of what it reads.
+type rawClient struct{ caller }
 
 func dialRouter(t *testing.T, address string) *rawClient {
 	t.Helper()
@@ -72,10 +68,10 @@ func dialRouter(t *testing.T, address string) *rawClient {
 	}
 	t.Cleanup(func() { _ = c.Close() })
 	_ = c.SetDeadline(time.Now().Add(20 * time.Second)) // a test that hangs
-	return &rawClient{c, bufio.NewReader(c), t}
+	return &rawClient{caller{Conn: c, t: t, in: bufio.NewReader(c)}}
 }
 
-// ask sends a request for a stream.
+// ask sends a request for a stream; header is whole lines.
 func (c *rawClient) ask(header string) {
 	c.t.Helper()
 	body := streamBody("x")
@@ -83,16 +79,6 @@ func (c *rawClient) ask(header string) {
 		header, len(body), body); err != nil {
 		c.t.Fatal(err)
 	}
-}
-
-// answer reads an answer's head.
-func (c *rawClient) answer() *http.Response {
-	c.t.Helper()
-	resp, err := http.ReadResponse(c.in, nil)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	return resp
 }
 
 // inSteps streams one event, and the rest when it may: the first has then been

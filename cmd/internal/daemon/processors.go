@@ -46,8 +46,9 @@ func (d *Daemon) useFewProcessors() (restore func()) {
 
 // garbagePercent is how much may be allocated between two collections, in percent
 // of what is in use: a warden uses 10 to 30 MB, and each request allocates some
-// 20 KB. With Go's own 100 a request of 60 kB cost 1.94 and 1.96 times HAProxy's
-// CPU time, with 200 1.75 and 1.81 times; a quiet stream holds as much memory.
+// 20 KB. In single runs that took turns on two cores, a request of 60 kB cost 1.94
+// and 1.96 times HAProxy's CPU time with Go's own 100, 1.75 and 1.81 times with
+// 200; runs differ by as much. A quiet stream holds as much memory.
 const garbagePercent = 200
 
 // collectLess holds for the whole process, until restore is called. The user's own
