@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
@@ -39,8 +40,12 @@ func run(ctx context.Context, args []string, log io.Writer) error {
 	arms := flags.String("arms", "", "only these, a `list` of parts of names")
 	flags.Uint64Var(&o.Seed, "seed", 1, "`number` that decides the texts")
 	out := flags.String("out", ".", "`folder` for ladder-vllm.md and ladder-vllm.json")
+	from := flags.String("from", "", "measure nothing: put these ladder-vllm.json together and simulate anew, a `list`")
 	if err := flags.Parse(args); err != nil {
 		return err
+	}
+	if *from != "" {
+		return again(strings.Split(*from, ","), *out, o.Seed)
 	}
 	for _, text := range strings.Split(*sessions, ",") {
 		n, err := strconv.Atoi(text)
@@ -71,6 +76,27 @@ func run(ctx context.Context, args []string, log io.Writer) error {
 		}
 	}
 	return err
+}
+
+// again puts together what earlier runs have measured.
+func again(files []string, dir string, seed uint64) error {
+	var reports []realladder.Report
+	for _, name := range files {
+		raw, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		var r realladder.Report
+		if err := json.Unmarshal(raw, &r); err != nil {
+			return fmt.Errorf("%s is no report of a ladder on real vLLM: %w", name, err)
+		}
+		reports = append(reports, r)
+	}
+	whole, err := realladder.Again(reports, seed)
+	if err != nil {
+		return err
+	}
+	return write(dir, whole)
 }
 
 func write(dir string, r realladder.Report) error {

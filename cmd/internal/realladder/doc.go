@@ -13,6 +13,7 @@
 //	talk.go       answers that can be replayed token by token
 //	rates.go      what this machine's engines cost, measured; fit.go: the fit
 //	simulate.go   the same cells in virtual time
+//	again.go      several runs in one report, simulated anew
 //	report.go     medians, comparisons, Markdown and JSON
 //	tables.go     the Markdown
 //	versions.go   what takes part

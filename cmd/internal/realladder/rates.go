@@ -29,16 +29,21 @@ type Rates struct {
 	Decode [3]float64 `json:"decode_step_seconds"`
 	// Error is the largest relative error of the fits.
 	Error float64 `json:"largest_relative_error"`
-
-	step [2]float64 // the same without the term for k, for core.Cost
 }
 
 // What is measured: lengths of cold prompts; batches and their contexts, which
 // together fit the KV cache.
 var (
 	prefillLengths = []int{200, 800, 1600, 2400, 3600}
-	decodeBatches  = []struct{ requests, context int }{{1, 500}, {1, 2500}, {2, 1500}, {3, 700}, {3, 2700}}
+	decodeBatches  = []batch{{1, 500}, {1, 2500}, {2, 1500}, {3, 700}, {3, 2700}}
 )
+
+// batch is requests that are decoded together, each with a prompt of so many
+// tokens.
+type batch struct{ requests, context int }
+
+// whole is the batch's context in the middle of its decoding, in tokens.
+func (b batch) whole() float64 { return float64(b.requests * (b.context + decodeTokens/2)) }
 
 const (
 	measurements = 3 // of each point; the median counts
@@ -48,7 +53,7 @@ const (
 // measureRates finds out what the engines cost.
 func measureRates(ctx context.Context, client *http.Client, engines []string) (Rates, error) {
 	m := &meter{client: client, engines: engines, rng: rand.New(rand.NewPCG(1, uint64(time.Now().UnixNano())))}
-	var prefill, decode, step fit
+	var prefill, decode fit
 	for _, n := range prefillLengths {
 		seconds, err := m.median(ctx, m.prompts(1, n), 1)
 		if err != nil {
@@ -61,14 +66,11 @@ func measureRates(ctx context.Context, client *http.Client, engines []string) (R
 		if err != nil {
 			return Rates{}, err
 		}
-		context := float64(b.requests * (b.context + decodeTokens/2))
-		decode.add(seconds, 1, float64(b.requests), context)
-		step.add(seconds, 1, context)
+		decode.add(seconds, 1, float64(b.requests), b.whole())
 	}
 	var r Rates
 	copy(r.Prefill[:], prefill.solve())
 	copy(r.Decode[:], decode.solve())
-	copy(r.step[:], step.solve())
 	r.Error = max(prefill.worst(), decode.worst())
 	return r, nil
 }
@@ -187,13 +189,25 @@ func (r Rates) cost() (core.Cost, error) {
 	}
 	nanoseconds := func(seconds float64) float64 { return seconds * 1e9 }
 	duration := func(seconds float64) time.Duration { return time.Duration(nanoseconds(seconds)) }
-	base := min(profile.Cost.Base, duration(r.Prefill[0]), duration(r.step[0]))
+	step := r.step()
+	base := min(profile.Cost.Base, duration(r.Prefill[0]), duration(step[0]))
 	return core.Cost{
-		Base: base, Frontend: duration(r.Prefill[0]) - base, Floor: duration(r.step[0]) - base,
+		Base: base, Frontend: duration(r.Prefill[0]) - base, Floor: duration(step[0]) - base,
 		PerToken:       nanoseconds(r.Prefill[1]),
 		PrefillContext: 2 * nanoseconds(r.Prefill[2]), // a prompt's mean context is half of it
-		DecodeContext:  nanoseconds(r.step[1]),
+		DecodeContext:  nanoseconds(step[1]),
 	}, nil
+}
+
+// step is Decode without its term for k, which core.Cost has not: a step takes
+// step[0] + step[1]·c. It is the best fit to what Decode says of the batches that
+// were measured, as good as one to the measurements themselves.
+func (r Rates) step() []float64 {
+	var f fit
+	for _, b := range decodeBatches {
+		f.add(r.Decode[0]+r.Decode[1]*float64(b.requests)+r.Decode[2]*b.whole(), 1, b.whole())
+	}
+	return f.solve()
 }
 
 // mean averages measurements of one machine; the error is the largest.
@@ -204,9 +218,6 @@ func mean(all []Rates) Rates {
 		for i := range m.Prefill {
 			m.Prefill[i] += r.Prefill[i] / n
 			m.Decode[i] += r.Decode[i] / n
-		}
-		for i := range m.step {
-			m.step[i] += r.step[i] / n
 		}
 		m.Error = max(m.Error, r.Error)
 	}

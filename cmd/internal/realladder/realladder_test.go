@@ -209,17 +209,17 @@ func TestMarkdown(t *testing.T) {
 
 func TestMeanOfRates(t *testing.T) {
 	got := mean([]Rates{
-		{Prefill: [3]float64{1, 2, 3}, Decode: [3]float64{2, 0, 0}, Error: 0.1, step: [2]float64{4, 0}},
-		{Prefill: [3]float64{3, 4, 5}, Decode: [3]float64{4, 2, 0}, Error: 0.3, step: [2]float64{2, 8}},
+		{Prefill: [3]float64{1, 2, 3}, Decode: [3]float64{2, 0, 0}, Error: 0.1},
+		{Prefill: [3]float64{3, 4, 5}, Decode: [3]float64{4, 2, 0}, Error: 0.3},
 	})
-	want := Rates{Prefill: [3]float64{2, 3, 4}, Decode: [3]float64{3, 1, 0}, Error: 0.3, step: [2]float64{3, 4}}
+	want := Rates{Prefill: [3]float64{2, 3, 4}, Decode: [3]float64{3, 1, 0}, Error: 0.3}
 	if got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }
 
 func TestSimulateIsRepeatableAndRanks(t *testing.T) {
-	r := Rates{Prefill: [3]float64{0.008, 0.00025}, step: [2]float64{0.0047}}
+	r := Rates{Prefill: [3]float64{0.008, 0.00025}, Decode: [3]float64{0.0047}}
 	play := func(policy string) ladder.Result {
 		t.Helper()
 		got, err := simulate(r, policy, 16, 2*time.Minute, 1)

@@ -84,7 +84,7 @@ func Run(ctx context.Context, o Options) (report Report, err error) {
 				}
 			}
 		}
-		err := errors.Join(b.measure(ctx, &report), b.simulate(all, &report))
+		err := errors.Join(b.measure(ctx, &report), report.simulate(o.Seed))
 		if err == nil && o.Done != nil {
 			err = o.Done(report)
 		}
@@ -128,24 +128,6 @@ func (b *bed) measure(ctx context.Context, report *Report) error {
 	b.rates = mean(report.Rates)
 	fmt.Fprintf(b.Log, "a cold prompt: %.0f ms + %.3f ms a token; a decode step: %.1f ms + %.1f ms a request (within %.0f %%)\n",
 		1e3*rates.Prefill[0], 1e3*rates.Prefill[1], 1e3*rates.Decode[0], 1e3*rates.Decode[1], 100*rates.Error)
-	return nil
-}
-
-// simulate plays all cells in virtual time, with the rates of the whole run.
-func (b *bed) simulate(all []arm, report *Report) error {
-	report.Simulated = nil
-	for _, a := range all {
-		if a.simulated == "" {
-			continue
-		}
-		for _, sessions := range b.Sessions {
-			r, err := simulate(b.rates, a.simulated, sessions, b.Length, b.Seed)
-			if err != nil {
-				return err
-			}
-			report.Simulated = append(report.Simulated, SimulatedCell{Arm: a.name, Result: r})
-		}
-	}
 	return nil
 }
 

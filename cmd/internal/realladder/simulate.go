@@ -6,6 +6,7 @@ import (
 	"github.com/lm-warden/warden/cmd/internal/ladder"
 	"github.com/lm-warden/warden/cmd/internal/load"
 	"github.com/lm-warden/warden/supervisor/simengine/core"
+	"github.com/lm-warden/warden/supervisor/vllm/tiny"
 )
 
 // simulatedProfile is the profile of these engines.
@@ -21,6 +22,10 @@ func shape() load.Shape {
 	s.MaxOutput = outputMax
 	return s
 }
+
+// wholeWord is what the load's texts are longer than asked for, in tokens and on
+// average: they end with a whole word.
+const wholeWord = 3
 
 // simulate plays a cell in virtual time. Like the measured ones it begins with
 // cold caches and counts from its first second.
@@ -39,12 +44,17 @@ func simulate(r Rates, policy string, sessions int, length time.Duration, seed u
 			BlockSize: profile.BlockSize, Blocks: profile.Blocks, MaxNumSeqs: maxNumSeqs, Cost: cost,
 		})
 	}
+	return ladder.PlayNamed(ladder.Run{Work: workload(sessions), Fleet: fleet, Seed: seed, Length: length}, policy)
+}
+
+// workload is the load of all cells with the lengths that the engines count: the
+// chat template adds to them.
+func workload(sessions int) ladder.Workload {
 	s := shape()
-	return ladder.PlayNamed(ladder.Run{
-		Work: ladder.Workload{
-			Name: "a quarter of the reference", Sessions: sessions, Turns: s.Turns, Shared: s.System,
-			First: s.First, Next: s.Next, OutputMin: outputMin, OutputMax: outputMax,
-		},
-		Fleet: fleet, Seed: seed, Length: length,
-	}, policy)
+	return ladder.Workload{
+		Name: "a quarter of the reference", Sessions: sessions, Turns: s.Turns, OutputMin: outputMin, OutputMax: outputMax,
+		Shared: s.System + wholeWord + tiny.MessageTokens("system"),
+		First:  s.First + wholeWord + tiny.MessageTokens("user") + tiny.PromptTokens,
+		Next:   s.Next + wholeWord + tiny.MessageTokens("assistant") + tiny.MessageTokens("user"),
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -177,5 +178,24 @@ func read(t *testing.T, dir, name string, into any) {
 	}
 	if err := json.Unmarshal(raw, into); err != nil {
 		t.Fatalf("%s: %v", name, err)
+	}
+}
+
+// One byte is one token, and so is a special token.
+func TestLengthsOfTheTemplate(t *testing.T) {
+	template := chatTemplate
+	for _, token := range special {
+		template = strings.ReplaceAll(template, token, "#")
+	}
+	message, rest, _ := strings.Cut(strings.TrimPrefix(template, "{% for message in messages %}"), "{% endfor %}")
+	for _, role := range []string{"system", "user", "assistant"} {
+		said := strings.NewReplacer("{{ message['role'] }}", role, "{{ message['content'] or '' }}", "").Replace(message)
+		if len(said) != MessageTokens(role) {
+			t.Errorf("%q is %d tokens, want %d", said, len(said), MessageTokens(role))
+		}
+	}
+	prompt := strings.NewReplacer("{% if add_generation_prompt %}", "", "{% endif %}", "").Replace(rest)
+	if len(prompt) != PromptTokens {
+		t.Errorf("%q is %d tokens, want %d", prompt, len(prompt), PromptTokens)
 	}
 }

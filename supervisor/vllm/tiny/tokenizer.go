@@ -23,6 +23,14 @@ const chatTemplate = "{% for message in messages %}" +
 	startOfTurn + "{{ message['role'] }}\n{{ message['content'] or '' }}" + endOfTurn + "\n" +
 	"{% endfor %}{% if add_generation_prompt %}" + startOfTurn + "assistant\n{% endif %}"
 
+// MessageTokens is what the chat template puts around a message of that role, in
+// tokens: two that are special, the role and two line ends.
+func MessageTokens(role string) int { return 2 + len(role) + 2 }
+
+// PromptTokens is what it puts behind the messages of a request, in tokens. With
+// the answer's own end it is MessageTokens of the assistant.
+const PromptTokens = 1 + len("assistant\n")
+
 func idOf(token string) int { return bytesInVocabulary + slices.Index(special, token) }
 
 // tokenizer is a tokenizer.json of the tokenizers library: a byte-level BPE

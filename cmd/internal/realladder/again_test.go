@@ -1,0 +1,73 @@
+package realladder
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lm-warden/warden/supervisor/vllm/tiny"
+)
+
+// reportOf is one of warden's two policies under a load, in two rounds.
+func reportOf(sessions int) Report {
+	r := sampleReport()
+	r.Arms = []string{"warden admission", "warden affinity"}
+	r.Rates = []Rates{{Prefill: [3]float64{0.01, 0.0001}, Decode: [3]float64{0.005, 0.0001}, Error: 0.1}}
+	r.Cells = []Cell{
+		cellOf("warden admission", 0, sessions, 2000, 0.1), cellOf("warden affinity", 0, sessions, 1000, 0.5),
+		cellOf("warden affinity", 1, sessions, 1000, 0.5), cellOf("warden admission", 1, sessions, 2000, 0.1),
+	}
+	r.Simulated = nil
+	return r
+}
+
+func TestAgain(t *testing.T) {
+	first, second := reportOf(12), reportOf(8)
+	second.Started = first.Started.Add(time.Hour)
+	second.Machine.LoadBefore = 7
+	whole, err := Again([]Report{first, second}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, rounds := whole.median("warden admission", 12); rounds != 2 || len(whole.Rates) != 2 || whole.Machine.LoadBefore != 7 {
+		t.Errorf("%d rounds, %d rates, load %v", rounds, len(whole.Rates), whole.Machine.LoadBefore)
+	}
+	for _, sessions := range []int{8, 12} {
+		ours, ok := whole.simulated("warden admission", sessions)
+		theirs, also := whole.simulated("warden affinity", sessions)
+		if !ok || !also || ours.TokensPerMinute <= 0 || theirs.TokensPerMinute <= 0 {
+			t.Errorf("%d sessions: simulated %v and %v tokens/min", sessions, ours.TokensPerMinute, theirs.TokensPerMinute)
+		}
+	}
+}
+
+func TestOnlyLikeRunsGoTogether(t *testing.T) {
+	for says, change := range map[string]func(*Report){
+		"different arms":     func(r *Report) { r.Arms = r.Arms[:1] },
+		"different loads":    func(r *Report) { r.Seconds = 60 },
+		"different machines": func(r *Report) { r.Machine.Cores = []int{0} },
+		"or versions":        func(r *Report) { r.Machine.Versions = map[string]string{"vllm": "1"} },
+	} {
+		other := reportOf(12)
+		change(&other)
+		if _, err := Again([]Report{reportOf(12), other}, 1); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("error %v, want %q", err, says)
+		}
+	}
+	if _, err := Again(nil, 1); err == nil {
+		t.Error("no error for no report")
+	}
+}
+
+// The load's first prompts were 2,737 tokens on real vLLM, on average; the
+// simulated ones are as long.
+func TestPromptsAreAsLongAsMeasured(t *testing.T) {
+	s := shape()
+	long := workload(12)
+	if first := long.Shared + long.First; first < 2734 || first > 2740 {
+		t.Errorf("%d tokens in a first prompt", first)
+	}
+	if extra := long.Next - s.Next; extra != wholeWord+tiny.MessageTokens("assistant")+tiny.MessageTokens("user") {
+		t.Errorf("%d tokens beside a further message", extra)
+	}
+}
