@@ -74,21 +74,15 @@ func (r *Router) serveEngine(x *exchange) {
 	}
 	x.later(r.leave)
 	// Not a child of the request's context, which ends with the handler.
-	ctx, cancel := context.WithCancelCause(context.Background())
+	ctx, cancel := context.WithCancelCause(r.ctx)
 	x.later(func() { cancel(nil) })
-	x.left = func() { cancel(errLeft) }
+	x.ctx = ctx
+	x.left, x.drop = func() { cancel(errLeft) }, func() { cancel(errResent) }
 	stays := context.AfterFunc(x.req.Context(), x.left)
 	x.later(func() { stays() })
 	x.stays = stays
-	end := func(cause error) {
-		cancel(cause)
-		// A write to a client that does not read would go on until its own
-		// deadline; one second is enough to say why it ends.
-		x.deadlines.EndWrites(time.Second)
-	}
-	closing := context.AfterFunc(r.ctx, func() { end(context.Canceled) })
-	x.later(func() { closing() })
-	x.ctx, x.drop = ctx, func() { end(errResent) }
+	lasts := context.AfterFunc(ctx, x.hurry)
+	x.later(func() { lasts() })
 
 	received, refused := x.readBody()
 	if refused != nil {
@@ -107,6 +101,16 @@ func (r *Router) serveEngine(x *exchange) {
 	x.serveBy(d)
 }
 
+// hurry ends what an exchange whose context has ended still waits for. A write to
+// a client that does not read would go on until its own deadline; one second is
+// enough to say why it ends.
+func (x *exchange) hurry() {
+	x.deadlines.EndReads()
+	if !errors.Is(context.Cause(x.ctx), errLeft) {
+		x.deadlines.EndWrites(time.Second)
+	}
+}
+
 // errLeft: the client has closed its connection.
 var errLeft = errors.New("the client has left")
 
@@ -114,7 +118,7 @@ var errLeft = errors.New("the client has left")
 // Router is closed. net/http lifts the deadline once it has all been read.
 func (x *exchange) readBody() (*payload.Payload, *refusal) {
 	patient := &payload.Patient{Reader: x.req.Body, Context: x.ctx, ReadBy: x.deadlines.ReadBy, Patience: x.router.opts.IdleTimeout}
-	defer context.AfterFunc(x.ctx, x.deadlines.EndReads)()
+	defer x.deadlines.HaveRead()
 	body, problem := payload.Read(x.req, patient, x.router.opts.bodies(), &x.router.buffers)
 	if problem != nil {
 		return nil, &refusal{Error: *problem, close: true}

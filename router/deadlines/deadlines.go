@@ -78,9 +78,18 @@ func (c *Client) ReadBy(limit time.Time) {
 func (c *Client) EndReads() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.reading = false; !c.done {
+	if c.reading && !c.done {
 		_ = c.control.SetReadDeadline(time.Now())
 	}
+	c.reading = false
+}
+
+// HaveRead is called when the handler reads no more: from then on EndReads does
+// nothing, since it is net/http that reads, to see whether the client leaves.
+func (c *Client) HaveRead() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.reading = false
 }
 
 // EndWrites ends writes after a while. Any goroutine may call it.

@@ -90,6 +90,18 @@ func TestEndsStay(t *testing.T) {
 	}
 }
 
+// Once the handler has read all, net/http's own reading is left alone.
+func TestReadsThatAreOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, w := newClient(1)
+		c.ReadBy(time.Now().Add(patience))
+		c.HaveRead()
+		c.EndReads()
+		c.ReadBy(time.Now().Add(2 * patience))
+		same(t, "reads", w.reads, patience)
+	})
+}
+
 // The writer of an HTTP/2 request panics once its handler has returned.
 func TestNothingIsTouchedAfterTheHandler(t *testing.T) {
 	for _, major := range []int{1, 2} {

@@ -50,6 +50,7 @@ type conn struct {
 	tryRead  func(fd uintptr) (done bool)
 	tryPeek  func(fd uintptr) (done bool)
 	tryWrite func(fd uintptr) (done bool)
+	trySome  func(fd uintptr)
 	got      int
 	failed   error
 
@@ -72,6 +73,7 @@ func (c *conn) use(nc net.Conn) {
 	if f, ok := nc.(syscall.Conn); ok {
 		if raw, err := f.SyscallConn(); err == nil {
 			c.raw, c.tryRead, c.tryPeek, c.tryWrite = raw, c.readNow, c.peekNow, c.writeNow
+			c.trySome = func(fd uintptr) { c.writeNow(fd) }
 		}
 	}
 }
@@ -203,6 +205,20 @@ func (c *conn) write(pieces *net.Buffers) (sent int64, err error) {
 		err = os.NewSyscallError("writev", c.failed)
 	}
 	return c.sent, err
+}
+
+// writeSome is write without waiting: what there is no room for stays in pieces.
+func (c *conn) writeSome(pieces *net.Buffers) error {
+	if c.raw == nil {
+		return nil
+	}
+	c.sending, c.sent, c.failed = *pieces, 0, nil
+	err := c.raw.Control(c.trySome)
+	*pieces, c.sending = c.sending, nil
+	if err == nil && c.failed != nil && c.failed != syscall.EAGAIN {
+		err = os.NewSyscallError("writev", c.failed)
+	}
+	return err
 }
 
 // writeNow sends what there is room for; false says that something is left.

@@ -50,8 +50,12 @@ func (c *conn) send(req *Request) (whole bool, err error) {
 
 var errAnswered = errors.New("the engine has answered before it read the request")
 
-// sendLarge writes what may not fit into the connection's buffers.
+// sendLarge writes what may not fit into the connection's buffers. Mostly it
+// does, and two changes of a deadline cost more than finding that out.
 func (c *conn) sendLarge(parts net.Buffers) error {
+	if err := c.writeSome(&parts); err != nil || len(parts) == 0 {
+		return err
+	}
 	for {
 		_ = c.SetWriteDeadline(time.Now().Add(stalled))
 		n, err := c.write(&parts)
