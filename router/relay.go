@@ -120,7 +120,10 @@ func (x *exchange) send(resp *link.Answer, piece []byte, flush bool) {
 // unwritable ends the handler after a write that failed.
 func (x *exchange) unwritable(err error) {
 	late := errors.Is(err, os.ErrDeadlineExceeded) || x.deadlines.Stalled()
-	x.record.Stalled = late && x.router.ctx.Err() == nil && !errors.Is(context.Cause(x.ctx), errResent)
+	cause := context.Cause(x.ctx)
+	ended := x.router.ctx.Err() != nil || errors.Is(cause, errResent) ||
+		x.wire != nil && errors.Is(cause, errLeft) // net/http takes a late client for one that has left
+	x.record.Stalled = late && !ended
 	x.abort()
 }
 

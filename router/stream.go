@@ -114,7 +114,7 @@ func (x *exchange) pump(p *place, resp *link.Answer) error {
 	for {
 		var left []byte
 		var failed error
-		err := resp.Each(&x.router.pump, x.wire, x.left, func(piece []byte) (more bool) {
+		err := resp.Each(&x.router.pump, x.wire, x.gone, func(piece []byte) (more bool) {
 			left, failed = x.wire.chunk(x.feed(p, piece), &x.record.BytesOut)
 			return failed == nil && len(left) == 0
 		})
@@ -130,11 +130,24 @@ func (x *exchange) pump(p *place, resp *link.Answer) error {
 	}
 }
 
-// writeOut writes what is already in chunks, and may wait for the client.
-func (x *exchange) writeOut(left []byte) (err error) {
+// gone ends a detached exchange because its client has left. One that has only
+// said that it sends no more might never read on.
+func (x *exchange) gone() {
+	x.left()
+	x.deadlines.EndWrites(0)
+}
+
+// writeOut writes what is already in chunks. Where there is no room for it, it
+// waits for the client: until that reads on, leaves, or has read nothing for too
+// long.
+func (x *exchange) writeOut(left []byte) error {
+	n, err := x.wire.TryWritev([][]byte{left})
+	if left = left[n:]; err != nil || len(left) == 0 {
+		return err
+	}
+	defer x.router.pump.Watch(x.wire, x.gone)()
 	defer x.deadlines.EndWrite()
 	for err == nil && len(left) > 0 {
-		var n int
 		x.deadlines.BeginWrite()
 		n, err = x.wire.Write(left[:min(len(left), readable)])
 		left = left[n:]

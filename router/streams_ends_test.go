@@ -243,6 +243,44 @@ func TestClientsLeaveOverSockets(t *testing.T) {
 	}
 }
 
+// A client that reads nothing and then leaves is not waited for, either.
+func TestStuckClientsLeaveOverSockets(t *testing.T) {
+	for _, n := range []network{overUnix, overTCP} {
+		t.Run(string(n), func(t *testing.T) {
+			full, over := make(chan struct{}), make(chan error, 1)
+			f := newFront(t, n, Options{}, func(c *engineConn) {
+				if c.request() == nil {
+					return
+				}
+				for ok := c.say(streamHead, piece(chunk("a"))); ok; {
+					_ = c.SetWriteDeadline(time.Now().Add(500 * time.Millisecond))
+					ok = c.say(piece(chunk(strings.Repeat("b", 10_000))))
+				}
+				close(full)
+				over <- c.gone()
+			})
+			c := f.call()
+			c.begun("/v1/chat/completions", streamBody("x"), chunk("a"))
+			<-full
+			left := time.Now()
+			if err := c.Conn.(*net.TCPConn).CloseWrite(); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case err := <-over:
+				if d := time.Since(left); err != nil || d > atOnce {
+					t.Errorf("the engine learned it after %v: %v", d, err)
+				}
+			case <-time.After(patience):
+				t.Fatal("the engine does not learn it")
+			}
+			if r := f.record(); !r.Aborted || r.Failed || r.Stalled {
+				t.Errorf("%+v", r)
+			}
+		})
+	}
+}
+
 // A client that hangs up at the end marker, before the engine has ended the
 // stream, has had its whole answer.
 func TestClientsLeaveAtTheEndOverSockets(t *testing.T) {

@@ -126,3 +126,33 @@ func TestClientsOfRunsOneAfterAnother(t *testing.T) {
 		t.Errorf("with a client that this side has closed: %v, %q", err, got.String())
 	}
 }
+
+// A client is watched without a run, one watch after another, and no longer than
+// wanted.
+func TestWatch(t *testing.T) {
+	var p Pump
+	defer p.Close()
+	here, there := dialled(t, "tcp")
+	c := client(t, here)
+	for range 3 {
+		p.Watch(c, func() { t.Error("it has not left") })()
+	}
+	left := make(chan struct{}, 9)
+	stop := p.Watch(c, func() { left <- struct{}{} })
+	if err := there.(*net.TCPConn).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-left:
+	case <-time.After(patience):
+		t.Fatal("that the client left is not told")
+	}
+	stop()
+	if len(p.runs) != 0 || len(left) != 0 {
+		t.Errorf("%d runs are left, told %d times more", len(p.runs), len(left))
+	}
+	stop = p.Watch(c, func() {})
+	p.Close()
+	stop()
+	p.Watch(c, func() { t.Error("a closed pump watches") })()
+}

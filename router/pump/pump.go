@@ -90,7 +90,7 @@ func (p *Pump) Start() error {
 // Run does w until its Step returns false, whose panic is Run's, as a *Panic.
 func (p *Pump) Run(w Work) error {
 	r := &run{Work: w, over: make(chan struct{})}
-	if err := p.add(r); err != nil {
+	if _, err := p.add(r); err != nil {
 		return err
 	}
 	<-r.over
@@ -100,25 +100,48 @@ func (p *Pump) Run(w Work) error {
 	return r.err
 }
 
-func (p *Pump) add(r *run) error {
+// Watch calls left, as Work's, until stop is called; it may be under way then. It
+// is for a caller that waits for client without Run.
+func (p *Pump) Watch(client Client, left func()) (stop func()) {
+	id, err := p.add(&run{Work: Work{FD: none, Client: client, Left: left}, over: make(chan struct{})})
+	if err != nil {
+		return func() {} // the Pump is closed, and what it was for ends
+	}
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.closed {
+			return // and its epoll may be another's by now
+		}
+		_ = client.Control(func(fd uintptr) { _ = unix.EpollCtl(p.epoll, unix.EPOLL_CTL_DEL, int(fd), nil) })
+		delete(p.runs, id)
+	}
+}
+
+// none is the FD of a run that has but a Client.
+const none = -1
+
+func (p *Pump) add(r *run) (id uint64, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := p.ready(); err != nil {
-		return err
+		return 0, err
 	}
 	p.last++
-	if err := watch(p.epoll, r.FD, p.last, unix.EPOLLIN|unix.EPOLLRDHUP); err != nil {
-		return err
+	if r.FD != none {
+		if err := watch(p.epoll, r.FD, p.last, unix.EPOLLIN|unix.EPOLLRDHUP); err != nil {
+			return 0, err
+		}
 	}
 	p.runs[p.last] = r
 	if r.Client == nil {
-		return nil
+		return p.last, nil
 	}
 	// One that is closed already fails each write, too.
 	_ = r.Client.Control(func(fd uintptr) {
 		_ = watch(p.epoll, int(fd), p.last|ofClient, unix.EPOLLRDHUP|unix.EPOLLONESHOT)
 	})
-	return nil
+	return p.last, nil
 }
 
 // ofClient marks the ids of events of Clients.
