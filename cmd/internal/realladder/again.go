@@ -35,7 +35,7 @@ func Again(reports []Report, seed uint64) (Report, error) {
 
 // simulate plays all cells in virtual time, with the rates of the whole run.
 func (r *Report) simulate(seed uint64) error {
-	r.Simulated = nil
+	r.Simulated, r.Bounds = nil, nil
 	rates, length := mean(r.Rates), time.Duration(r.Seconds*float64(time.Second))
 	for _, a := range arms() {
 		if a.simulated == "" || !slices.Contains(r.Arms, a.name) {
@@ -48,6 +48,13 @@ func (r *Report) simulate(seed uint64) error {
 			}
 			r.Simulated = append(r.Simulated, SimulatedCell{Arm: a.name, Result: played})
 		}
+	}
+	for _, sessions := range r.sessions() {
+		most, err := bound(rates, sessions, length, seed)
+		if err != nil {
+			return err
+		}
+		r.Bounds = append(r.Bounds, SimulatedCell{Arm: "endless KV cache", Result: most})
 	}
 	return nil
 }

@@ -32,11 +32,17 @@ func TestAgain(t *testing.T) {
 	if _, rounds := whole.median("warden admission", 12); rounds != 2 || len(whole.Rates) != 2 || whole.Machine.LoadBefore != 7 {
 		t.Errorf("%d rounds, %d rates, load %v", rounds, len(whole.Rates), whole.Machine.LoadBefore)
 	}
-	for _, sessions := range []int{8, 12} {
+	for i, sessions := range []int{8, 12} {
+		if most := figuresOfSimulated(whole.Bounds[i].Result); whole.Bounds[i].Sessions != sessions || most.TokensPerMinute <= 0 {
+			t.Errorf("%d sessions: bound %+v", sessions, most)
+		}
 		ours, ok := whole.simulated("warden admission", sessions)
 		theirs, also := whole.simulated("warden affinity", sessions)
 		if !ok || !also || ours.TokensPerMinute <= 0 || theirs.TokensPerMinute <= 0 {
 			t.Errorf("%d sessions: simulated %v and %v tokens/min", sessions, ours.TokensPerMinute, theirs.TokensPerMinute)
+		}
+		if most := figuresOfSimulated(whole.Bounds[i].Result); ours.TokensPerMinute > most.TokensPerMinute || ours.SessionsPerHour > most.SessionsPerHour {
+			t.Errorf("%d sessions: %+v exceed the bound %+v", sessions, ours, most)
 		}
 	}
 }

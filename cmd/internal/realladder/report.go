@@ -26,6 +26,9 @@ type Report struct {
 	Cells  []Cell   `json:"cells"`
 	// Simulated cells were measured on no engine.
 	Simulated []SimulatedCell `json:"simulated"`
+	// Bounds are simulated, too, on engines that evict nothing: what no policy can
+	// exceed.
+	Bounds []SimulatedCell `json:"simulated_bounds"`
 }
 
 // Absent is what could not be measured.
@@ -79,7 +82,7 @@ func value(v *float64) float64 {
 	return *v
 }
 
-// sessions lists the loads that were measured, in order.
+// sessions lists the loads that were measured, the lightest first.
 func (r Report) sessions() []int {
 	var out []int
 	for _, c := range r.Cells {
@@ -87,6 +90,7 @@ func (r Report) sessions() []int {
 			out = append(out, c.Report.Sessions)
 		}
 	}
+	slices.Sort(out)
 	return out
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/lm-warden/warden/cmd/internal/ladder"
 	"github.com/lm-warden/warden/cmd/internal/load"
+	"github.com/lm-warden/warden/router/placement"
 	"github.com/lm-warden/warden/supervisor/simengine/core"
 	"github.com/lm-warden/warden/supervisor/vllm/tiny"
 )
@@ -30,6 +31,20 @@ const wholeWord = 3
 // simulate plays a cell in virtual time. Like the measured ones it begins with
 // cold caches and counts from its first second.
 func simulate(r Rates, policy string, sessions int, length time.Duration, seed uint64) (ladder.Result, error) {
+	return play(r, policy, sessions, length, seed, 1)
+}
+
+// endless is a KV cache so many times as large that nothing is ever evicted.
+const endless = 50
+
+// bound plays a cell on engines whose KV cache is endless: every prompt is computed
+// once and no session waits, which is more than any policy can make of caches that
+// are too small.
+func bound(r Rates, sessions int, length time.Duration, seed uint64) (ladder.Result, error) {
+	return play(r, placement.PolicyAffinity, sessions, length, seed, endless)
+}
+
+func play(r Rates, policy string, sessions int, length time.Duration, seed uint64, times int) (ladder.Result, error) {
 	profile, err := core.FindProfile(simulatedProfile)
 	if err != nil {
 		return ladder.Result{}, err
@@ -41,7 +56,7 @@ func simulate(r Rates, policy string, sessions int, length time.Duration, seed u
 	var fleet ladder.Fleet
 	for range replicas {
 		fleet.Engines = append(fleet.Engines, core.Config{
-			BlockSize: profile.BlockSize, Blocks: profile.Blocks, MaxNumSeqs: maxNumSeqs, Cost: cost,
+			BlockSize: profile.BlockSize, Blocks: profile.Blocks * times, MaxNumSeqs: maxNumSeqs, Cost: cost,
 		})
 	}
 	return ladder.PlayNamed(ladder.Run{Work: workload(sessions), Fleet: fleet, Seed: seed, Length: length}, policy)

@@ -54,6 +54,7 @@ func (r Report) WriteMarkdown(w io.Writer) error {
 		r.writeMeasured(&b, n)
 		r.writeAgainstBest(&b, n)
 		r.writeSimulated(&b, n)
+		r.writeBound(&b, n)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -145,6 +146,18 @@ func (r Report) writeSimulated(b *strings.Builder, sessions int) {
 	alike, equal, other := r.orders(sessions)
 	fmt.Fprintf(b, "\nOf the %d pairs of arms that differ by more than %.0f %% in measured tokens/min the simulated engine orders %d alike, tells %d not apart%s, and orders %d the other way%s.\n",
 		alike+len(equal)+len(other), 100*noise, alike, len(equal), named(equal), len(other), named(other))
+}
+
+// writeBound says what no policy can exceed.
+func (r Report) writeBound(b *strings.Builder, sessions int) {
+	for _, cell := range r.Bounds {
+		if cell.Sessions != sessions {
+			continue
+		}
+		f := figuresOfSimulated(cell.Result)
+		fmt.Fprintf(b, "\nNo policy can exceed (SIMULATED with the rates above and a KV cache that never evicts): %s sessions/h, %s tokens/min, session p50 %s.\n",
+			whole(f.SessionsPerHour), whole(f.TokensPerMinute), seconds(f.SessionP50))
+	}
 }
 
 // named lists pairs in brackets.
