@@ -8,8 +8,8 @@
 // before, which is what their radix trees and hash indexes compute.
 //
 // Reading order: rivals.go (the list), fleet.go, simple.go, vllm.go (vLLM's own
-// balancer), router.go (vllm-project/router and SGLang's gateway), cost.go
-// (Dynamo, llm-d, LMetric).
+// balancer), router.go (vllm-project/router), smg.go (SMG), cost.go (Dynamo,
+// llm-d, LMetric).
 package rivals
 
 import (
@@ -50,7 +50,7 @@ func All() []Rule {
 		{"stick-table", "HAProxy leastconn with a stick-table on the session header", func(Info) rule { return &stickTable{} }},
 		{"consistent-hash", "vllm-project/router consistent_hash on the session id", func(Info) rule { return &hashRing{bound: 0} }},
 		{"bounded-hash", "HAProxy hash-balance-factor 125, KubeAI: on the session id", func(Info) rule { return &hashRing{bound: 1.25} }},
-		{"cache_aware", "vllm-project/router cache_aware 0.3/64/1.5", func(Info) rule { return cacheAware{} }},
+		{"cache_aware", "smg-project/smg 1.13 cache_aware with its defaults, HTTP engines", func(i Info) rule { return newCacheAware(i.Seed) }},
 		{"sticky_least_loaded", "vllm-project/router PR 235", func(Info) rule { return &stickyLeastLoaded{} }},
 		{"sticky_table", "vllm-project/router sticky_table", func(Info) rule { return &stickyTable{} }},
 		{"dynamo", "ai-dynamo KV router cost, predicted index", func(Info) rule { return dynamo{} }},

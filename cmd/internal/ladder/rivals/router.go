@@ -6,27 +6,6 @@ import (
 	"github.com/lm-warden/warden/router/placement"
 )
 
-// cacheAware is vllm-project/router's default: the longest known prefix if it
-// is more than 30 % of the prompt, the fewest in flight otherwise or when the
-// spread of in-flight turns exceeds 64 and a factor of 1.5.
-type cacheAware struct{}
-
-func (cacheAware) pick(f *fleet, t *placement.Turn, _ time.Time) *replica {
-	const threshold, abs, rel = 0.3, 64, 1.5
-	low, high := f.open[0].held, f.open[0].held
-	for _, r := range f.open {
-		low, high = min(low, r.held), max(high, r.held)
-	}
-	if high-low > abs && float64(high) > rel*float64(low) {
-		return least(f.open, inFlight)
-	}
-	best := least(f.open, func(r *replica) int { return -f.matched(t, r) })
-	if float64(f.matched(t, best)) > threshold*float64(t.PromptTokens) {
-		return best
-	}
-	return least(f.open, inFlight)
-}
-
 // stickyLeastLoaded gives a new conversation to the replica with the fewest
 // conversations and never moves it.
 type stickyLeastLoaded struct{}
