@@ -12,9 +12,11 @@ import (
 	"github.com/lm-warden/warden/router/placement"
 )
 
-// cacheAware is the rule of that name in SMG 1.13 (github.com/smg-project/smg:
-// cache_aware.rs, least_load.rs, string_tree.rs and overload.rs) with its
-// defaults, in front of engines that speak HTTP.
+// cacheAware is the rule of that name in SMG 1.13 with its defaults, in front
+// of engines that speak HTTP: github.com/smg-project/smg (cache_aware.rs,
+// least_load.rs, string_tree.rs, overload.rs, routers/common/overload.rs) of
+// autumn 2026, the margin and all thresholds tried on the released program with
+// engines that only pretend.
 //
 // It scrapes the engines every 10 s. One with 8 requests waiting or 0.8 of its
 // KV cache in use is over and gets nothing while another is not; if all are
@@ -23,11 +25,11 @@ import (
 // Otherwise a tree of the messages' characters names the replicas that were
 // sent the longest beginning of this prompt, if it is more than 0.3 of it. Of
 // these the hot ones are left out, then, if all are, of the others: hot is more
-// in flight than 1.5 times the mean and than the mean by two standard
-// deviations, which are taken for at least 4 and at most 64. Who remains, or
-// everyone where the tree knows nobody, is ranked by expected wait; ties are
-// drawn. A turn is in flight until its answer ends. No session header and no KV
-// events take part, and the tree, 67 million characters, never fills here.
+// in flight than 1.5 times the mean and than the mean by twice its root, rounded
+// up, at least 4 and at most 64. Who remains, or everyone where the tree knows
+// nobody, is ranked by expected wait; ties are drawn. A turn is in flight until
+// its answer ends. No session header and no KV events take part, and the tree,
+// 67 million characters, never fills here.
 type cacheAware struct {
 	rng    *rand.Rand
 	told   map[placement.Key]*told
@@ -109,7 +111,7 @@ func coolest(set []*replica) func(*replica) bool {
 		sum += r.held
 	}
 	mean := float64(sum) / float64(len(set))
-	margin := min(max(2*math.Sqrt(mean), least), most)
+	margin := min(max(math.Ceil(2*math.Sqrt(mean)), least), most)
 	return func(r *replica) bool {
 		held := float64(r.held)
 		return held <= factor*mean || held <= mean+margin

@@ -62,19 +62,19 @@ func otherOf(id placement.ReplicaID) placement.ReplicaID {
 func TestCacheAwareHerdsFirstTurns(t *testing.T) {
 	for _, tt := range []struct {
 		name        string
-		tokens, all int // prompt; turns of the first ten on one replica
-	}{{"0.4 shared", 1000, 9}, {"0.2 shared", 2000, 5}} {
+		tokens, all int // prompt; of the first twelve turns on one replica
+	}{{"0.4 shared", 1000, 11}, {"0.2 shared", 2000, 6}} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newSMGBed(t)
 			_, first := b.send(1, tt.tokens)
 			n := 1
-			for conversation := byte(2); conversation <= 10; conversation++ {
+			for conversation := byte(2); conversation <= 12; conversation++ {
 				if _, at := b.send(conversation, tt.tokens); at == first {
 					n++
 				}
 			}
 			if n != tt.all {
-				t.Errorf("%d of the first ten turns went to one replica, want %d", n, tt.all)
+				t.Errorf("%d of the first twelve turns went to one replica, want %d", n, tt.all)
 			}
 		})
 	}
