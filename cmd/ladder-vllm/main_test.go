@@ -15,6 +15,8 @@ func TestWrongUse(t *testing.T) {
 		{"-sessions 2,x", `-sessions "2,x"`},
 		{"-sessions 0", "at least 1"},
 		{"-rounds 0", "at least one round"},
+		{"-from absent.json", "absent.json"},
+		{"-from main.go", "main.go is no report"},
 		{"-arms nginx", `no arm is called "nginx"`},
 	} {
 		err := run(t.Context(), strings.Fields(tc.args), io.Discard)

@@ -15,6 +15,7 @@ import (
 // Report is everything that a run found.
 type Report struct {
 	Started time.Time       `json:"started"`
+	Further []time.Time     `json:"further_runs_started,omitempty"` // whose cells are here, too
 	Machine proxies.Machine `json:"machine"`
 	Seconds float64         `json:"seconds_a_cell"`
 	Scale   int             `json:"lengths_divided_by"`
@@ -26,8 +27,7 @@ type Report struct {
 	Cells  []Cell   `json:"cells"`
 	// Simulated cells were measured on no engine.
 	Simulated []SimulatedCell `json:"simulated"`
-	// Bounds are simulated, too, on engines that evict nothing: what no policy can
-	// exceed.
+	// Bounds are simulated, too, on engines that evict nothing: what is left to gain.
 	Bounds []SimulatedCell `json:"simulated_bounds"`
 }
 

@@ -38,8 +38,8 @@ func simulate(r Rates, policy string, sessions int, length time.Duration, seed u
 const endless = 50
 
 // bound plays a cell on engines whose KV cache is endless: every prompt is computed
-// once and no session waits, which is more than any policy can make of caches that
-// are too small.
+// once and no session waits. What policies make of smaller caches stays below it, as
+// far as the simulation is right.
 func bound(r Rates, sessions int, length time.Duration, seed uint64) (ladder.Result, error) {
 	return play(r, placement.PolicyAffinity, sessions, length, seed, endless)
 }

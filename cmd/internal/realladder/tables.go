@@ -61,7 +61,12 @@ func (r Report) WriteMarkdown(w io.Writer) error {
 }
 
 func (r Report) writeHead(b *strings.Builder) {
-	fmt.Fprintf(b, "# The ladder on real vLLM\n\nBegun %s. ", r.Started.Format("2006-01-02 15:04 MST"))
+	const minute = "2006-01-02 15:04 MST"
+	fmt.Fprintf(b, "# The ladder on real vLLM\n\nBegun %s", r.Started.Format(minute))
+	for _, also := range r.Further {
+		fmt.Fprintf(b, ", more runs of other loads %s", also.Format(minute))
+	}
+	b.WriteString(". ")
 	r.Machine.WriteMarkdown(b)
 	s := r.Shape
 	fmt.Fprintf(b, "%d replicas of vLLM's CPU build. Closed loop, %.0f s a cell, cold caches. Lengths are the reference load's divided by %d: "+
@@ -130,7 +135,7 @@ func ratioText(a, b float64) string {
 
 // writeSimulated sets the simulated cells beside the measured ones.
 func (r Report) writeSimulated(b *strings.Builder, sessions int) {
-	b.WriteString("\nSIMULATED, in virtual time with the rates above, against measured:\n\n")
+	fmt.Fprintf(b, "\nSIMULATED, in virtual time with the rates above (of %d seeds the one with the median tokens/min), against measured:\n\n", seeds)
 	head(b, []string{"arm", "tokens/min SIMULATED", "measured", "ratio", "p50 SIMULATED", "measured", "p95 SIMULATED", "measured", "cached SIMULATED", "measured"})
 	for _, arm := range r.Arms {
 		f, rounds := r.median(arm, sessions)
@@ -148,14 +153,14 @@ func (r Report) writeSimulated(b *strings.Builder, sessions int) {
 		alike+len(equal)+len(other), 100*noise, alike, len(equal), named(equal), len(other), named(other))
 }
 
-// writeBound says what no policy can exceed.
+// writeBound says what is left to gain.
 func (r Report) writeBound(b *strings.Builder, sessions int) {
 	for _, cell := range r.Bounds {
 		if cell.Sessions != sessions {
 			continue
 		}
 		f := figuresOfSimulated(cell.Result)
-		fmt.Fprintf(b, "\nNo policy can exceed (SIMULATED with the rates above and a KV cache that never evicts): %s sessions/h, %s tokens/min, session p50 %s.\n",
+		fmt.Fprintf(b, "\nEngines whose KV cache never evicts would give (SIMULATED with the rates above, as accurate as the table): %s sessions/h, %s tokens/min, session p50 %s.\n",
 			whole(f.SessionsPerHour), whole(f.TokensPerMinute), seconds(f.SessionP50))
 	}
 }
