@@ -131,7 +131,7 @@ func TestFigureFrozen(t *testing.T) {
 	w := start(t, append([]string{"--dp", "2"}, quick...)...)
 	c := w.newClient()
 	before := w.waitFor(allReady)
-	stopped := func(pid int) *calls {
+	stopped := func(pid int, meanwhile func()) *calls {
 		var held calls
 		var begun atomic.Int32
 		for i := range 4 {
@@ -144,6 +144,7 @@ func TestFigureFrozen(t *testing.T) {
 			t.Fatal(err)
 		}
 		pause(frozen)
+		meanwhile()
 		if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
 			t.Fatal(err)
 		}
@@ -167,13 +168,14 @@ func TestFigureFrozen(t *testing.T) {
 		}
 	}
 	r0, _ := remote.FindReplica(before, "r0")
-	held := stopped(r0.PID)
-	if s, err := w.client.Status(t.Context()); err != nil {
-		t.Error(err)
-	} else if r, _ := remote.FindReplica(s, "r0"); r.State != control.StateSuspect {
-		t.Errorf("the frozen engine is %s, not suspect", r.State)
-	}
+	held := stopped(r0.PID, func() {
+		if s, err := w.client.Status(t.Context()); err != nil {
+			t.Error(err)
+		} else if r, _ := remote.FindReplica(s, "r0"); r.State != control.StateSuspect {
+			t.Errorf("the frozen engine is %s, not suspect", r.State)
+		}
+	})
 	check("engine", held, time.Now())
-	held = stopped(w.cmd.Process.Pid)
+	held = stopped(w.cmd.Process.Pid, func() {})
 	check("warden", held, time.Now())
 }
