@@ -21,7 +21,7 @@ left. Engines whose warden is gone are ended as well.`,
 		Example: "  warden down\n  warden down --now",
 	}
 	drain := cmd.Flags().Duration("drain", 0, "longest `TIME` for held requests, default what up was given")
-	now := cmd.Flags().Bool("now", false, "do not wait for held requests")
+	now := cmd.Flags().Bool("now", false, "do not wait for held requests, and kill what does not end within 2s")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *drain < 0 {
 			return usageError(cmd, fmt.Errorf("--drain %v must not be negative", *drain))
@@ -30,7 +30,7 @@ left. Engines whose warden is gone are ended as well.`,
 			return remote.Down(ctx, c, control.ShutdownRequest{Drain: control.Duration(*drain), Now: *now}, a.out)
 		})
 		if errors.Is(err, control.ErrNoDaemon) {
-			return a.sweep(cmd.Context(), err)
+			return a.sweep(cmd.Context(), *now, err)
 		}
 		return err
 	}
@@ -38,7 +38,7 @@ left. Engines whose warden is gone are ended as well.`,
 }
 
 // sweep ends engines whose warden died. Without any, noDaemon stands.
-func (a *app) sweep(ctx context.Context, noDaemon error) error {
+func (a *app) sweep(ctx context.Context, now bool, noDaemon error) error {
 	name, err := a.wardenName()
 	if err != nil {
 		return err
@@ -47,7 +47,7 @@ func (a *app) sweep(ctx context.Context, noDaemon error) error {
 	if !paths.Exists(paths.RuntimeDir(name)) {
 		return nothing
 	}
-	ended, err := remote.EndLeft(ctx, paths.RuntimeDir(name), a.out)
+	ended, err := remote.EndLeft(ctx, paths.RuntimeDir(name), now, a.out)
 	if err == nil && len(ended) == 0 {
 		return nothing
 	}

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/lm-warden/warden/supervisor/control"
 )
@@ -38,5 +39,31 @@ func TestDownEndsWhatADyingWardenLeaves(t *testing.T) {
 	}
 	if left := processesOf(w.home); len(left) > 0 {
 		t.Errorf("left after down: %v", left)
+	}
+}
+
+// Whoever says --now does not wait for what does not answer: a stopped shim, a stopped engine.
+func TestDownNowKillsWhatIsStopped(t *testing.T) {
+	for _, who := range []string{"__shim", "__simengine"} {
+		t.Run(who, func(t *testing.T) {
+			w := start(t, "--dp", "2")
+			stopped := false
+			for pid, command := range processesOf(w.home) {
+				if !stopped && strings.Contains(command, who) {
+					stopped = true
+					if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			begun := time.Now()
+			out, code := w.runCommand("down", "--now")
+			if took := time.Since(begun); !stopped || code != 0 || took > 15*time.Second { // 4 s; 38 s before
+				t.Errorf("stopped one: %t; down: exit code %d after %s\n%s", stopped, code, took, out)
+			}
+			if left := processesOf(w.home); len(left) > 0 {
+				t.Errorf("left after down: %v", left)
+			}
+		})
 	}
 }

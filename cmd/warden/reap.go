@@ -24,7 +24,7 @@ func (a *app) reapCommand() *cobra.Command {
 			if !errors.Is(err, control.ErrNoDaemon) {
 				return err // a warden that answers owns its engines
 			}
-			if err := a.sweep(cmd.Context(), err); !errors.Is(err, control.ErrNoDaemon) {
+			if err := a.sweep(cmd.Context(), false, err); !errors.Is(err, control.ErrNoDaemon) {
 				return err
 			}
 			return nil // nothing was left

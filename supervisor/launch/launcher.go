@@ -61,6 +61,15 @@ const (
 // A warden that is about to start keeps its own replicas, to adopt them: what is swept then are those of replicas that
 // its configuration no longer has.
 func Sweep(ctx context.Context, runtimeDir string, keep ...supervisor.ReplicaID) ([]string, error) {
+	return sweep(ctx, runtimeDir, endGrace, keep)
+}
+
+// SweepNow is Sweep of everything without any patience: SIGKILL to every process.
+func SweepNow(ctx context.Context, runtimeDir string) ([]string, error) {
+	return sweep(ctx, runtimeDir, 0, nil)
+}
+
+func sweep(ctx context.Context, runtimeDir string, grace time.Duration, keep []supervisor.ReplicaID) ([]string, error) {
 	dir, err := filepath.Abs(runtimeDir)
 	if err != nil {
 		return nil, err
@@ -71,7 +80,7 @@ func Sweep(ctx context.Context, runtimeDir string, keep ...supervisor.ReplicaID)
 	for i, id := range keep {
 		names[i] = string(id)
 	}
-	return shim.Sweep(ctx, dir, endGrace, names...)
+	return shim.Sweep(ctx, dir, grace, names...)
 }
 
 // Launch implements supervisor.Launcher.

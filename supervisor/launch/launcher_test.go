@@ -120,21 +120,45 @@ func (y *yard) nothingLeft() {
 	}
 }
 
-func TestLinesThenExitThenGone(t *testing.T) {
+// stopShim returns when the shim is stopped, which takes its threads a moment.
+func (y *yard) stopShim() {
+	y.t.Helper()
+	state, err := shim.ReadState(filepath.Join(y.l.opts.RuntimeDir, "r0"))
+	if err != nil {
+		y.t.Fatal(err)
+	}
+	if err := unix.Kill(state.ShimPID, unix.SIGSTOP); err != nil {
+		y.t.Fatal(err)
+	}
+	var status unix.WaitStatus
+	if _, err := unix.Wait4(state.ShimPID, &status, unix.WUNTRACED, nil); err != nil || !status.Stopped() {
+		y.t.Fatalf("the shim is not stopped: %v, status %#x", err, status)
+	}
+}
+
+func TestLinesAndExitThenGone(t *testing.T) {
 	y := newYard(t)
 	p := y.launch(y.order(3, "--say", "one|two", "--exit-at-once", "7"))
-	exited, before := y.await(p, supervisor.EngineExited)
+	gone, before := y.await(p, supervisor.EngineGone)
 	var lines []string
+	exits := 0
 	for _, e := range before {
-		if e.Line.Generation != 3 {
-			t.Errorf("%+v, want generation 3", e.Line)
+		switch e.Kind {
+		case supervisor.EngineExited: // before the lines, when it was quicker than the connection to its shim
+			exits++
+		default:
+			lines = append(lines, e.Line.Text)
+			if e.Line.Generation != 3 {
+				t.Errorf("%+v, want generation 3", e.Line)
+			}
 		}
-		lines = append(lines, e.Line.Text)
 	}
-	if want := []string{"one", "two"}; !slices.Equal(lines, want) || exited.Exit.Code != 7 {
-		t.Errorf("%q, %+v", lines, exited)
+	if want := []string{"one", "two"}; !slices.Equal(lines, want) || exits != 1 || gone.Exit.Code != 7 {
+		t.Errorf("%q, %d exits, %+v", lines, exits, gone)
 	}
-	y.ended(p)
+	if _, more := <-p.Events(); more {
+		t.Error("an event after the last")
+	}
 	lines = nil
 	for l, err := range y.l.Logs(t.Context(), "r0", supervisor.LogQuery{Tail: 1}) {
 		if err != nil {
@@ -174,16 +198,38 @@ func TestWhatIsAdopted(t *testing.T) {
 func TestKillDoesNotNeedTheShim(t *testing.T) {
 	y := newYard(t)
 	p := y.launch(y.order(1))
-	state, err := shim.ReadState(filepath.Join(y.l.opts.RuntimeDir, "r0"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Kill(state.ShimPID, unix.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	y.stopShim()
 	p.Kill()
 	y.ended(p)
 	y.nothingLeft()
+}
+
+// One that answers nobody is not given the time that a kill may take.
+func TestKillDoesNotWaitLongForAStoppedShim(t *testing.T) {
+	y := newYard(t)
+	y.l.opts.KillPatience = 10 * limit
+	p := y.launch(y.order(1))
+	y.stopShim()
+	p.Kill()
+	y.ended(p)
+	y.nothingLeft()
+}
+
+func TestSweepNowKills(t *testing.T) {
+	for _, stop := range []bool{false, true} {
+		y := newYard(t)
+		p := y.launch(y.order(1, "--ignore-term"))
+		p.Close()
+		if stop {
+			y.stopShim()
+		}
+		begun := time.Now()
+		ended, err := SweepNow(t.Context(), y.l.opts.RuntimeDir)
+		if took := time.Since(begun); err != nil || len(ended) != 1 || took > shim.GreetLimit+2*time.Second {
+			t.Errorf("shim stopped %t: ended %q after %s: %v", stop, ended, took, err)
+		}
+		y.nothingLeft()
+	}
 }
 
 func TestAShimThatCannotStart(t *testing.T) {

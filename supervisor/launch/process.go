@@ -17,6 +17,9 @@ import (
 // processes itself after 5 s.
 const killPatience = 8 * time.Second
 
+// knockEvery is how often a shim that is to kill is asked whether it is there.
+const knockEvery = time.Second
+
 // process is an engine under a shim, seen from warden.
 type process struct {
 	dir    string
@@ -24,6 +27,8 @@ type process struct {
 	cmd    *exec.Cmd // nil when an earlier warden started the shim
 	events chan supervisor.ProcessEvent
 	limit  time.Duration // killPatience
+	life   context.Context
+	over   context.CancelFunc // ends life, when the pump has ended
 
 	mu       sync.Mutex
 	patience *time.Timer // running after Kill
@@ -31,8 +36,9 @@ type process struct {
 }
 
 func newProcess(dir string, client *shim.Client, cmd *exec.Cmd, limit time.Duration) *process {
+	life, over := context.WithCancel(context.Background())
 	p := &process{
-		dir: dir, client: client, cmd: cmd, limit: limit,
+		life: life, over: over, dir: dir, client: client, cmd: cmd, limit: limit,
 		events: make(chan supervisor.ProcessEvent), closed: make(chan struct{}),
 	}
 	go p.pump()
@@ -49,13 +55,35 @@ func (p *process) Events() <-chan supervisor.ProcessEvent { return p.events }
 // Stop is an order to the shim. Should the shim not take it, Kill follows by the supervisor's own time limit.
 func (p *process) Stop(grace time.Duration) { _ = p.client.Stop(grace) }
 
-// Kill orders the shim to kill, and does it without the shim when that takes too long.
+// Kill orders the shim to kill, and does it without the shim when that takes too long, or soon when it answers nobody.
 func (p *process) Kill() {
 	_ = p.client.Kill()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.patience == nil {
 		p.patience = time.AfterFunc(p.limit, p.giveUpOnShim)
+		go p.knock()
+	}
+}
+
+// knock gives up on a shim that does not greet: one that is stopped would only cost the rest of the patience. It knocks
+// until the end, because a shim may stop between a greeting and the kill.
+func (p *process) knock() {
+	for p.life.Err() == nil {
+		ctx, cancel := context.WithTimeout(p.life, shim.GreetLimit)
+		c, err := shim.Connect(ctx, p.dir)
+		late := errors.Is(ctx.Err(), context.DeadlineExceeded) // not where its socket was removed: it has the order
+		cancel()
+		if err == nil {
+			_ = c.Close()
+		} else if late {
+			p.giveUpOnShim()
+			return
+		}
+		select {
+		case <-p.life.Done():
+		case <-time.After(knockEvery):
+		}
 	}
 }
 
@@ -76,6 +104,7 @@ func (p *process) Close() {
 // pump passes on what the shim says, and speaks for it when it has died.
 func (p *process) pump() {
 	defer close(p.events)
+	defer p.over()
 	defer p.stopPatience()
 	exit := p.client.State().Exit // an engine may be quicker than we were
 	if exit != nil {

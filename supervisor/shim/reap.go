@@ -32,6 +32,7 @@ func Reap(ctx context.Context, dir string) ([]proc.Process, error) {
 	if state.BootID != boot || state.Gone {
 		return nil, nil
 	}
+	var ended []proc.Process
 	// The shim first: its death takes the main process along, and it could not be told apart from a hung one.
 	if p, err := proc.Read(state.ShimPID); err == nil && p.Start == state.ShimStart {
 		if err := proc.Signal(p, unix.SIGKILL); err != nil {
@@ -40,8 +41,10 @@ func Reap(ctx context.Context, dir string) ([]proc.Process, error) {
 		if err := waitProcess(ctx, p.PID, p.Start); err != nil {
 			return nil, err
 		}
+		ended = append(ended, p)
 	}
-	ended, err := killTree(ctx, state.tree())
+	rest, err := killTree(ctx, state.tree())
+	ended = append(ended, rest...)
 	if err != nil {
 		return ended, err
 	}
@@ -82,7 +85,7 @@ func killTree(ctx context.Context, tree proc.Tree) ([]proc.Process, error) {
 
 // Sweep ends every engine that is left in a runtime directory, of whichever warden, but for the replicas to keep, and
 // says in words what it ended. The caller makes sure that no warden is using them. Engines get grace to end by
-// themselves.
+// themselves; with none they are killed.
 func Sweep(ctx context.Context, runtimeDir string, grace time.Duration, keep ...string) ([]string, error) {
 	entries, err := os.ReadDir(runtimeDir)
 	if errors.Is(err, os.ErrNotExist) {
@@ -104,7 +107,7 @@ func Sweep(ctx context.Context, runtimeDir string, grace time.Duration, keep ...
 }
 
 // End ends every engine that was started in a replica's directory, by its shim if that answers, and says in words what
-// it ended; empty = nothing was left. It needs no state file: that may be lost or damaged.
+// it ended; empty = nothing was left. It needs no state file: that may be lost or damaged. Without grace it kills.
 // The error wraps proc.ErrAlive when some process outlived SIGKILL until ctx ended.
 func End(ctx context.Context, dir string, grace time.Duration) (string, error) {
 	state, stateErr := ReadState(dir)
@@ -127,23 +130,36 @@ func End(ctx context.Context, dir string, grace time.Duration) (string, error) {
 	}
 	switch {
 	case len(ended) > 0:
-		return fmt.Sprintf("%s: %s left by a dead shim", name, count(ended)), nil
+		return fmt.Sprintf("%s: %s left by a dead or hung shim", name, count(ended)), nil
 	case stopped:
 		return name, nil
 	}
 	return "", nil
 }
 
-// stopShim asks a running shim to stop its engine and waits for the end of both.
+// GreetLimit is how long a shim may take to greet a client that wants it to kill. It takes milliseconds; one that takes
+// longer is stopped, or hangs.
+const GreetLimit = 2 * time.Second
+
+// stopGreetLimit is the same before an orderly end, which is worth waiting for on a machine that is out of breath.
+const stopGreetLimit = 5 * time.Second
+
+// stopShim asks a running shim to stop its engine, without grace to kill it, and waits for the end of both.
 func stopShim(ctx context.Context, dir string, grace time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, grace+groupGrace+killLimit)
 	defer cancel()
-	c, err := Connect(ctx, dir)
+	order, patience := func(c *Client) error { return c.Stop(grace) }, stopGreetLimit
+	if grace <= 0 {
+		order, patience = (*Client).Kill, GreetLimit
+	}
+	greeted, done := context.WithTimeout(ctx, patience)
+	defer done()
+	c, err := Connect(greeted, dir)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	if err := c.Stop(grace); err != nil {
+	if err := order(c); err != nil {
 		return err
 	}
 	return c.WaitEnd(ctx)

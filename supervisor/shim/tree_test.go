@@ -246,7 +246,7 @@ func TestWholeTreeEndsWhateverEndsFirst(t *testing.T) {
 			}
 			_ = r.cmd.Wait()
 			words, err := Sweep(within(t), filepath.Dir(r.dir), 0)
-			if err != nil || len(words) != 1 || !strings.Contains(words[0], "left by a dead shim") {
+			if err != nil || len(words) != 1 || !strings.Contains(words[0], "left by a dead or hung shim") {
 				t.Errorf("Sweep = %q, %v", words, err)
 			}
 		}},

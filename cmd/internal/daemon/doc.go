@@ -21,5 +21,5 @@
 //   - upgrade: upgrade.go (the one that leaves), takeover.go (the one that comes),
 //     overlap.go (requests that the one before still answers); package handover
 //     has what they say to each other
-//   - stop: Stop, Kill and shutDown in daemon.go
+//   - stop: Stop and Kill in daemon.go order it, stop.go does it
 package daemon

@@ -53,7 +53,7 @@ func Down(ctx context.Context, c *control.Client, req control.ShutdownRequest, o
 		return err
 	}
 	if len(running) > 0 { // the stream ended before it told, or warden died in the middle of it
-		ended, err := EndLeft(ctx, filepath.Dir(c.Socket()), out)
+		ended, err := EndLeft(ctx, filepath.Dir(c.Socket()), req.Now, out)
 		if err != nil {
 			return err
 		}
@@ -67,9 +67,13 @@ func Down(ctx context.Context, c *control.Client, req control.ShutdownRequest, o
 	return nil
 }
 
-// EndLeft ends engines whose warden died, and says which.
-func EndLeft(ctx context.Context, runtime string, out io.Writer) (ended []string, err error) {
-	ended, err = launch.Sweep(ctx, runtime)
+// EndLeft ends engines whose warden died, now without letting them end by themselves, and says which.
+func EndLeft(ctx context.Context, runtime string, now bool, out io.Writer) (ended []string, err error) {
+	if now {
+		ended, err = launch.SweepNow(ctx, runtime)
+	} else {
+		ended, err = launch.Sweep(ctx, runtime)
+	}
 	for _, what := range ended {
 		fmt.Fprintf(out, "%s: ended, its warden was gone\n", what)
 	}
