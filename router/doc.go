@@ -30,8 +30,8 @@
 //	snapshot.go    a copy of it all for screens; metrics.go for Prometheus
 //
 // The folders below hold what needs no connection: identity (which conversation
-// is this), placement (where does it go), dialect (what the APIs differ in),
-// gate (which requests and headers may pass), keys (API keys), framing and
+// is this; its scan reads bodies), placement (where does it go), dialect (what the
+// APIs differ in), gate (which requests and headers may pass), keys (API keys), framing and
 // secure (connections that clients may not abuse, TLS), deadlines (how long a client
 // may send or read nothing), payload (a body, read once), link
 // (connections to one process, and HTTP over them), pump (one goroutine that

@@ -11,6 +11,7 @@ import (
 	"github.com/lm-warden/warden/router/dialect"
 	"github.com/lm-warden/warden/router/gate"
 	"github.com/lm-warden/warden/router/identity"
+	"github.com/lm-warden/warden/router/identity/scan"
 	"github.com/lm-warden/warden/router/keys"
 	"github.com/lm-warden/warden/router/payload"
 	"github.com/lm-warden/warden/router/placement"
@@ -33,10 +34,10 @@ type exchange struct {
 
 	payload *payload.Payload
 	parts   [][]byte // what an engine gets: pieces of the payload, and edits between them
-	scan    *identity.Body
+	scan    *scan.Body
 	who     *identity.Identity
-	edit    identity.Edit // what warden changed in the body
-	drop    func()        // ends the request for a later copy of it
+	edit    scan.Edit // what warden changed in the body
+	drop    func()    // ends the request for a later copy of it
 
 	turn      *turn
 	committed bool // something of an engine's answer has been sent

@@ -6,6 +6,7 @@ import (
 
 	"github.com/lm-warden/warden/router/dialect"
 	"github.com/lm-warden/warden/router/identity"
+	"github.com/lm-warden/warden/router/identity/scan"
 	"github.com/lm-warden/warden/router/mends"
 )
 
@@ -17,8 +18,8 @@ func (x *exchange) mendsUsage(stream bool) bool {
 
 // mend decides on the few changes to the body that an engine needs. Everything
 // else in it stays as it came.
-func (x *exchange) mend(d *deployment, model *Model, rename bool) (identity.Edit, *refusal) {
-	var edit identity.Edit
+func (x *exchange) mend(d *deployment, model *Model, rename bool) (scan.Edit, *refusal) {
+	var edit scan.Edit
 	if rename {
 		edit.Model = model.Alias
 	}

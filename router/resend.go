@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lm-warden/warden/router/identity"
+	"github.com/lm-warden/warden/router/identity/scan"
 )
 
 // A client that vanishes without closing its connection (a tunnel that went, a
@@ -28,8 +29,8 @@ var errResent = errors.New("the client sent the same request again")
 
 // fingerprint stands, within this process, for all of a body but its turns: a
 // copy of a request has those of the conversation's latest (KindRetry).
-func (r *Router) fingerprint(scan *identity.Body, body []byte) uint64 {
-	before, behind := scan.BesidesTurns(body)
+func (r *Router) fingerprint(b *scan.Body, body []byte) uint64 {
+	before, behind := b.BesidesTurns(body)
 	return maphash.Bytes(r.seed, before) ^ bits.RotateLeft64(maphash.Bytes(r.seed, behind), 1)
 }
 

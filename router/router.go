@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/lm-warden/warden/router/gate"
-	"github.com/lm-warden/warden/router/identity"
+	"github.com/lm-warden/warden/router/identity/scan"
 	"github.com/lm-warden/warden/router/keys"
 	"github.com/lm-warden/warden/router/link"
 	"github.com/lm-warden/warden/router/metrics"
@@ -129,7 +129,7 @@ type Router struct {
 	nextTurn atomic.Uint64
 	seed     maphash.Seed // of fingerprints
 	buffers  payload.Pool // for request bodies and whole answers
-	turns    *identity.Memo
+	turns    *scan.Memo
 	pieces   link.Buffers // for reading answers
 	pump     pump.Pump    // copies streams
 
@@ -145,7 +145,7 @@ type Router struct {
 // New returns a Router without models; it refuses everything until SetModels.
 func New(opts Options) *Router {
 	opts = opts.withDefaults()
-	r := &Router{opts: opts, guard: gate.NewGuard(opts.Hosts, opts.Origins), metrics: metrics.New(), started: time.Now(), seed: maphash.MakeSeed(), turns: identity.NewMemo()}
+	r := &Router{opts: opts, guard: gate.NewGuard(opts.Hosts, opts.Origins), metrics: metrics.New(), started: time.Now(), seed: maphash.MakeSeed(), turns: scan.NewMemo()}
 	r.ctx, r.close = context.WithCancel(context.Background())
 	r.models.Store(&catalog{})
 	return r

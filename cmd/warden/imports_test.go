@@ -21,6 +21,8 @@ const module = "github.com/lm-warden/warden/"
 var mayImport = map[string][]string{
 	"gpu":                       {},
 	"router":                    {},
+	"router/identity":           {},
+	"router/identity/scan":      {},
 	"router/placement":          {},
 	"router/placement/estimate": {},
 	"router/placement/ledger":   {"router/placement/estimate", "router/placement/list", "router/placement/shadow"},
@@ -72,7 +74,7 @@ var mayImport = map[string][]string{
 	"cmd/internal/rates":        {"supervisor"},
 	"cmd/internal/realladder":   {"cmd/internal/ladder", "cmd/internal/load", "cmd/internal/proxies", "cmd/internal/process", "configs", "router/placement", "supervisor", "supervisor/control", "supervisor/simengine", "supervisor/vllm"},
 	"cmd/internal/remote":       {"cmd/internal/exit", "cmd/internal/words", "supervisor", "supervisor/control", "supervisor/events", "supervisor/launch"},
-	"cmd/internal/replay":       {"cmd/internal/accesslog", "cmd/internal/load", "cmd/internal/words", "router", "router/placement"},
+	"cmd/internal/replay":       {"cmd/internal/accesslog", "cmd/internal/load", "cmd/internal/words", "router", "router/identity", "router/placement"},
 	"cmd/internal/self":         {},
 	"cmd/internal/service":      {},
 	"cmd/internal/signals":      {},

@@ -3,14 +3,15 @@ package identity
 import (
 	"strconv"
 	"strings"
+
+	"github.com/lm-warden/warden/router/identity/scan"
 )
 
 // ClaudeCode is its name in Identity.Client.
 const ClaudeCode = "claude-code"
 
-// Clients that need rules of their own.
+// Other clients that need rules of their own.
 const (
-	clientClaude   = ClaudeCode
 	clientCodex    = "codex"
 	clientOpencode = "opencode"
 	clientKilo     = "kilo"
@@ -19,7 +20,7 @@ const (
 // products maps the beginning of a User-Agent's product to the client's name.
 // Agents come before the libraries that they are built on.
 var products = []struct{ prefix, client string }{
-	{"claude-cli/", clientClaude},
+	{"claude-cli/", ClaudeCode},
 	{"codex", clientCodex},
 	{"opencode/", clientOpencode},
 	{"kilo-code/", clientKilo},
@@ -92,7 +93,7 @@ func (v version) before(other version) bool {
 // A request with tools is never auxiliary: only an agent's own loop has any.
 func (q *query) class(found match) Class {
 	switch q.body.API {
-	case CountTokens, Embeddings, Other:
+	case scan.CountTokens, scan.Embeddings, scan.Other:
 		return Auxiliary
 	}
 	if q.storedResponse() != "" {
@@ -103,7 +104,7 @@ func (q *query) class(found match) Class {
 	case hint == "auxiliary" && q.body.Tools == 0:
 		return Auxiliary
 	case hint == "compaction", q.headers.get("x-claude-code-compaction") != "",
-		q.codex.kind == "compaction":
+		q.codex.Kind == "compaction":
 		return Compaction
 	case hint == "subagent", hint == "workflow":
 		return Subagent
@@ -111,9 +112,9 @@ func (q *query) class(found match) Class {
 		return Main
 	case found.title && q.body.Tools == 0:
 		return Auxiliary
-	case noTools && (q.client == clientClaude || q.client == clientOpencode || q.client == clientKilo):
+	case noTools && (q.client == ClaudeCode || q.client == clientOpencode || q.client == clientKilo):
 		return Auxiliary
-	case !found.parent.IsZero(), q.codex.threadSource == "subagent",
+	case !found.parent.IsZero(), q.codex.ThreadSource == "subagent",
 		q.headers.get("x-openai-subagent") != "":
 		return Subagent
 	}

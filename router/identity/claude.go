@@ -3,6 +3,8 @@ package identity
 import (
 	"fmt"
 	"strings"
+
+	"github.com/lm-warden/warden/router/identity/scan"
 )
 
 // Claude Code sends one session id for the main conversation, its sub-agents,
@@ -37,7 +39,7 @@ func (q *query) claudeHeader() (match, bool) {
 
 // claudeLane is the lane of a request without an agent id.
 func (q *query) claudeLane() string {
-	marksAgents := q.client != clientClaude || !q.version.before(agentIDVersion)
+	marksAgents := q.client != ClaudeCode || !q.version.before(agentIDVersion)
 	if marksAgents || q.body.Root == 0 {
 		return mainLane
 	}
@@ -47,7 +49,7 @@ func (q *query) claudeLane() string {
 // claudeBody reads metadata.user_id, which holds Claude Code's session id
 // where the header is missing (up to 2.1.85, or stripped by a proxy).
 func (q *query) claudeBody() (match, bool) {
-	session, ok := claudeSession(q.body.ids.userID)
+	session, ok := claudeSession(q.body.IDs.UserID)
 	if !ok {
 		return match{}, false
 	}
@@ -67,16 +69,8 @@ func (q *query) claudeBody() (match, bool) {
 // Any other user_id names a person, not a conversation.
 func claudeSession(userID string) (string, bool) {
 	if strings.HasPrefix(userID, "{") {
-		var session string
-		c := cursor{src: []byte(userID)}
-		c.members(func(key []byte) {
-			if string(key) == "session_id" {
-				session = string(c.optionalText())
-				return
-			}
-			c.skip()
-		})
-		if c.bad {
+		session, ok := scan.TextMember(userID, "session_id")
+		if !ok {
 			return "", false
 		}
 		return usable(session)

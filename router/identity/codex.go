@@ -1,83 +1,37 @@
 package identity
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
+
+	"github.com/lm-warden/warden/router/identity/scan"
 )
 
-// codexIDs are Codex's marks on a request. They come as headers, as members of
-// client_metadata, or as JSON within either, depending on its version and on
-// what a proxy lets through.
-type codexIDs struct {
-	session, thread, parent string
-	conversation            string // header of the oldest versions
-	source                  string
-	window                  string // <uuid>:<n>, n counts compactions
-	kind                    string // request_kind: "compaction"
-	threadSource            string // "subagent"
-}
-
-// codexIDs consumes client_metadata.
-func (c *cursor) codexIDs() (ids codexIDs) {
-	c.members(func(key []byte) {
-		switch string(key) {
-		case "session_id":
-			ids.session = c.id()
-		case "thread_id":
-			ids.thread = c.id()
-		case "x-codex-parent-thread-id", "parent_thread_id":
-			ids.parent = c.id()
-		case "x-codex-window-id", "window_id":
-			ids.window = c.id()
-		case "request_kind":
-			ids.kind = c.id()
-		case "thread_source":
-			ids.threadSource = c.id()
-		case "x-codex-turn-metadata":
-			inner := cursor{src: c.optionalText()}
-			ids = ids.or(inner.codexIDs())
-		default:
-			c.skip()
-		}
-	})
-	return ids
-}
-
-// or fills what is missing in ids from other.
-func (ids codexIDs) or(other codexIDs) codexIDs {
-	fill := func(to *string, from string) {
-		if *to == "" {
-			*to = from
-		}
-	}
-	fill(&ids.session, other.session)
-	fill(&ids.thread, other.thread)
-	fill(&ids.parent, other.parent)
-	fill(&ids.window, other.window)
-	fill(&ids.kind, other.kind)
-	fill(&ids.threadSource, other.threadSource)
-	return ids
+// codexMarks are what Codex says of a request, from headers and body.
+type codexMarks struct {
+	scan.CodexMarks
+	conversation string // header of the oldest versions
+	source       string // where the id is, as in Identity
 }
 
 // codexOf joins the marks of a request; headers win.
-func codexOf(h headers, fromBody codexIDs) codexIDs {
-	ids := codexIDs{
-		session:      h.get("session-id"),
-		thread:       h.get("thread-id"),
-		conversation: h.get("conversation-id"),
-		parent:       h.get("x-codex-parent-thread-id"),
-		window:       h.get("x-codex-window-id"),
-	}
-	ids.source, _ = h.first("thread-id", "session-id", "conversation-id")
-	inner := cursor{src: []byte(h.get("x-codex-turn-metadata"))}
-	ids = ids.or(inner.codexIDs()).or(fromBody)
-	for _, v := range []*string{&ids.session, &ids.thread, &ids.parent} {
+func codexOf(h headers, fromBody scan.CodexMarks) codexMarks {
+	marks := codexMarks{conversation: h.get("conversation-id")}
+	marks.source, _ = h.first("thread-id", "session-id", "conversation-id")
+	marks.CodexMarks = scan.CodexMarks{
+		Session: h.get("session-id"),
+		Thread:  h.get("thread-id"),
+		Parent:  h.get("x-codex-parent-thread-id"),
+		Window:  h.get("x-codex-window-id"),
+	}.Or(scan.ReadCodexMarks(h.get("x-codex-turn-metadata"))).Or(fromBody)
+	for _, v := range []*string{&marks.Session, &marks.Thread, &marks.Parent} {
 		*v, _ = usable(*v)
 	}
-	if ids.source == "" {
-		ids.source = "body:client_metadata"
+	if marks.source == "" {
+		marks.source = "body:client_metadata"
 	}
-	return ids
+	return marks
 }
 
 // codexSession keys by thread: session and prompt_cache_key name the root of
@@ -85,22 +39,13 @@ func codexOf(h headers, fromBody codexIDs) codexIDs {
 // session id, so versions that send only one of them get the same key. Other
 // clients that send a bare session-id are served as well.
 func (q *query) codexSession() (match, bool) {
-	ids := q.codex
-	thread := ids.thread
-	if thread == "" {
-		thread = ids.session
-	}
-	if thread == "" {
-		thread = ids.conversation
-	}
+	marks := &q.codex
+	thread := cmp.Or(marks.Thread, marks.Session, marks.conversation)
 	if thread == "" {
 		return match{}, false
 	}
-	m := match{key: q.scope.key(nsCodex, thread, ""), source: ids.source}
-	parent := ids.parent
-	if parent == "" {
-		parent = ids.session
-	}
+	m := match{key: q.scope.key(nsCodex, thread, ""), source: marks.source}
+	parent := cmp.Or(marks.Parent, marks.Session)
 	if parent != "" && parent != thread {
 		m.parent = q.scope.key(nsCodex, parent, "")
 	}
@@ -108,12 +53,12 @@ func (q *query) codexSession() (match, bool) {
 }
 
 // windowNumber is how often Codex has compacted the thread.
-func (ids codexIDs) windowNumber() int {
-	if ids.window == "" {
+func (m *codexMarks) windowNumber() int {
+	if m.Window == "" { // nearly always, and Atoi's error is an allocation
 		return 0
 	}
-	i := strings.LastIndexByte(ids.window, ':')
-	n, err := strconv.Atoi(ids.window[i+1:])
+	i := strings.LastIndexByte(m.Window, ':')
+	n, err := strconv.Atoi(m.Window[i+1:])
 	if err != nil || n < 0 {
 		return 0
 	}

@@ -4,6 +4,8 @@ import (
 	"container/list"
 	"slices"
 	"time"
+
+	"github.com/lm-warden/warden/router/identity/scan"
 )
 
 // conversation is what an Index keeps of one.
@@ -22,7 +24,7 @@ type conversation struct {
 	shape  *shape
 	base   int      // turn that values[0] stands for
 	values []uint64 // hashes of the histories up to each turn, the newest Limits.Turns
-	open   bool     // see Body.Open
+	open   bool     // see scan.Body.Open
 
 	window      int
 	billing     uint64
@@ -46,7 +48,7 @@ func (c *conversation) last() uint64 {
 // latest one; 0 when they part before the oldest turn that is kept. Hashes
 // cover all before them, so equality is monotone and can be bisected.
 func (c *conversation) shared(id *Identity) int {
-	limit := min(c.turns(), len(id.Chain))
+	limit := min(c.turns(), len(id.chain))
 	if limit <= c.base || c.values[0] != id.value(c.base) {
 		return 0
 	}
@@ -63,10 +65,10 @@ func (c *conversation) shared(id *Identity) int {
 }
 
 // scoped keeps equal content of different models or API keys apart.
-func (id *Identity) scoped(v uint64) uint64 { return fold(id.scope, v) }
+func (id *Identity) scoped(v uint64) uint64 { return scan.Fold(id.scope, v) }
 
 // value is the scoped hash of the history up to turn i.
-func (id *Identity) value(i int) uint64 { return id.scoped(id.Chain[i]) }
+func (id *Identity) value(i int) uint64 { return id.scoped(id.chain[i]) }
 
 // wait files an idle conversation under the histories that a request without
 // id would have to continue to belong to it: the latest request's; when that

@@ -3,6 +3,8 @@ package identity
 import (
 	"fmt"
 	"slices"
+
+	"github.com/lm-warden/warden/router/identity/scan"
 )
 
 // Change compares a request with the latest one of its conversation, for the
@@ -54,7 +56,7 @@ func (x *Index) compare(c *conversation, id *Identity, shared int) Change {
 		SystemTurns: max(0, id.outline.systemTurns-c.systemTurns),
 		Billing:     id.outline.billing != c.billing,
 		Reasoning:   id.outline.reasoning,
-		Compacted:   id.CompactionHint || id.window != c.window,
+		Compacted:   id.compacted || id.window != c.window,
 	}
 	root := id.scoped(id.Root)
 	if c.root == root {
@@ -96,20 +98,20 @@ func (ch *Change) compareSystem(old, now *shape) {
 	}
 }
 
-func (ch *Change) compareTools(old, now []tool) {
+func (ch *Change) compareTools(old, now []scan.Tool) {
 	before := map[uint32]uint32{}
 	for _, t := range old {
-		before[t.name] = t.definition
+		before[t.Name] = t.Definition
 	}
 	for _, t := range now {
-		definition, known := before[t.name]
+		definition, known := before[t.Name]
 		switch {
 		case !known:
 			ch.ToolsAdded++
-		case definition != t.definition:
+		case definition != t.Definition:
 			ch.ToolsChanged++
 		}
-		delete(before, t.name)
+		delete(before, t.Name)
 	}
 	ch.ToolsRemoved = len(before)
 	if ch.ToolsAdded+ch.ToolsRemoved+ch.ToolsChanged == 0 {
@@ -188,7 +190,7 @@ func (ch Change) explainSystem(client string) Break {
 		return Break{CauseSystemNumbers, "a date, time or number in the system prompt changed, " + where, fix}
 	case SystemPaths, SystemBoth:
 		fix := "keep directory names out of the system prompt, or start a new conversation per directory"
-		if client == clientClaude {
+		if client == ClaudeCode {
 			fix = "set CLAUDE_CODE_DISABLE_AUTO_MEMORY=1: it takes the memory path out of the system prompt"
 		}
 		return Break{CauseSystemPaths, "a path in the system prompt changed, " + where, fix}
@@ -203,14 +205,14 @@ func (ch Change) explainTools(client string) Break {
 		text = "the tools came in another order"
 	}
 	fix := "send the same tools in the same order for the whole conversation"
-	if client == clientClaude {
+	if client == ClaudeCode {
 		fix = "set ENABLE_TOOL_SEARCH=false, so that no tools are added later"
 	}
 	return Break{CauseTools, text, fix}
 }
 
 func systemTurnsFix(client string) string {
-	if client == clientClaude {
+	if client == ClaudeCode {
 		return "let warden rewrite them (system_turns: fold), or set CLAUDE_CODE_TOTAL_TOKENS_REMINDER=off"
 	}
 	return "let warden rewrite them (system_turns: fold), or send such text as user messages"

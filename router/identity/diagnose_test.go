@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/lm-warden/warden/router/identity/scan"
 )
 
 // prompt is what the diagnosis tests vary.
@@ -32,7 +34,7 @@ func (p prompt) identity() Identity {
 	}
 	system := []any{m{"type": "text", "text": p.system}}
 	if p.billing != "" {
-		system = append([]any{m{"type": "text", "text": billingPrefix + p.billing}}, system...)
+		system = append([]any{m{"type": "text", "text": "x-anthropic-billing-header:" + p.billing}}, system...)
 	}
 	body, err := json.Marshal(m{"model": "m", "system": system, "tools": tools, "messages": messages})
 	if err != nil {
@@ -45,7 +47,7 @@ func (p prompt) identity() Identity {
 
 // described is the Identity of a body whose root is new.
 func described(r Request, body []byte) Identity {
-	b := Scan(r.Path, body)
+	b := scan.Scan(r.Path, body)
 	id := Identify(r, b)
 	id.Describe(b, body)
 	return id
@@ -68,7 +70,7 @@ func TestExplain(t *testing.T) {
 			CauseSystemNumbers, "newest user message"},
 		{"where", func(p *prompt) { p.system = strings.Replace(p.system, "10:00", "10:01", 1) }, "",
 			CauseSystemNumbers, "after character 3584 of 3984"},
-		{"memory path", func(p *prompt) { p.system = strings.Replace(p.system, "projects/a/", "projects/b/", 1) }, clientClaude,
+		{"memory path", func(p *prompt) { p.system = strings.Replace(p.system, "projects/a/", "projects/b/", 1) }, ClaudeCode,
 			CauseSystemPaths, "CLAUDE_CODE_DISABLE_AUTO_MEMORY=1"},
 		{"path that differs in digits", func(p *prompt) { p.system = strings.Replace(p.system, "projects/a/", "projects/a2/", 1) }, "",
 			CauseSystemPaths, "a path in the system prompt"},
@@ -76,17 +78,17 @@ func TestExplain(t *testing.T) {
 			p.system = strings.Replace(strings.Replace(p.system, "projects/a/", "projects/b/", 1), "Jan 05", "Jan 06", 1)
 		}, "", CauseSystemPaths, "directory"},
 		{"text", func(p *prompt) { p.system = "Always " + p.system }, "", CauseSystemText, "after character 0 of 3991"},
-		{"tool added", func(p *prompt) { p.tools = append(p.tools, "c=3") }, clientClaude, CauseTools, "ENABLE_TOOL_SEARCH=false"},
+		{"tool added", func(p *prompt) { p.tools = append(p.tools, "c=3") }, ClaudeCode, CauseTools, "ENABLE_TOOL_SEARCH=false"},
 		{"tools replaced", func(p *prompt) { p.tools = []string{"a=1", "c=3", "d=4"} }, "", CauseTools, "2 added, 1 removed, 0 redefined"},
 		{"tool redefined", func(p *prompt) { p.tools = []string{"a=9", "b=2"} }, "", CauseTools, "0 added, 0 removed, 1 redefined"},
 		{"tools moved", func(p *prompt) { p.tools = []string{"b=2", "a=1"} }, "", CauseTools, "another order"},
 		{"history edited", func(p *prompt) { p.turns = []string{"hi", "hello there", "go", "x", "y"} }, "", CauseHistory, "turn 2 of 3"},
 		{"compacted", func(p *prompt) { p.turns = []string{"summary"} }, "", CauseCompaction, "summary"},
 		{"compacted in part", func(p *prompt) { p.turns, p.window = []string{"hi", "summary", "go", "x", "y"}, 1 }, clientCodex, CauseCompaction, "summary"},
-		{"system turn", func(p *prompt) { p.turns = append(p.turns, "x", "!900 tokens left") }, clientClaude,
+		{"system turn", func(p *prompt) { p.turns = append(p.turns, "x", "!900 tokens left") }, ClaudeCode,
 			CauseSystemTurns, "CLAUDE_CODE_TOTAL_TOKENS_REMINDER=off"},
 		{"two system turns", func(p *prompt) { p.turns = append(p.turns, "!a", "!b") }, "", CauseSystemTurns, "2 new system messages"},
-		{"billing line", func(p *prompt) { p.billing, p.turns = "2", append(p.turns, "x", "y") }, clientClaude,
+		{"billing line", func(p *prompt) { p.billing, p.turns = "2", append(p.turns, "x", "y") }, ClaudeCode,
 			CauseBilling, "CLAUDE_CODE_ATTRIBUTION_HEADER=0"},
 		{"only grown", func(p *prompt) { p.turns = append(p.turns, "x", "y") }, "", CauseEngine, "KV cache"},
 	}
@@ -176,7 +178,7 @@ func TestRootsAreDescribedOnce(t *testing.T) {
 	}
 	request := Request{Path: "/v1/messages"}
 	bare := func(system string) Identity {
-		id := Identify(request, Scan(request.Path, body(system)))
+		id := Identify(request, scan.Scan(request.Path, body(system)))
 		id.Key = newKey("k")
 		return id
 	}

@@ -8,19 +8,17 @@
 //
 // The reader's path, in the order a request takes it:
 //
-//	scan.go      Scan: one pass over the body bytes into a Body
-//	cursor.go      the JSON walker below it: no recursion, no full decode
-//	quoted.go      its strings, which are nearly all of a body: each byte once
-//	marks.go       where quotes and backslashes are, 64 bytes at a time
-//	node.go        canonical hash of a message, an item or a content part
-//	root.go        canonical hash of system text and tools
-//	edit.go      byte-exact changes to a scanned body
+//	scan/        Scan: one pass over the body bytes into a scan.Body
 //	identify.go  Identify: headers and Body into an Identity
+//	headers.go     headers under one spelling
+//	key.go         Key, and what may become one
 //	sources.go     the ordered places where clients put a conversation id
-//	  claude.go, codex.go, class.go  what single clients need
+//	  claude.go, codex.go  what single clients need
+//	class.go       which client it is, and what it wants: a turn or a side call
+//	shape.go     Describe: what a prompt's beginning looks like, in hashes
 //	index.go     Index: the conversations seen lately, by id and by content
+//	  conversation.go  what it keeps of each
 //	resolve.go     same, new, fork, rewind, retry, sibling or compaction
-//	shape.go     what a prompt's beginning looked like, in hashes
 //	diagnose.go  why a prefix stopped matching, and the setting that mends it
 //
 // Ids leave this package only as 128-bit hashes (Key); prompt text leaves it

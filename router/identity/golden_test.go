@@ -12,10 +12,13 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/lm-warden/warden/router/identity/scan"
 )
 
-// The golden samples are what real clients send, with made-up values. Each
-// file holds requests and, above them, what must be true of them:
+// The golden samples are what real clients send, with made-up values. The tests
+// of scan read their bodies too. Each file holds requests and, above them, what
+// must be true of them:
 //
 //	id NAME field=value...   the request's Identity; a key is ns|value|lane,
 //	                         where @root and @first stand for the hash of its
@@ -28,7 +31,6 @@ import (
 //	                         the request in flight, ! lets it fail, ~ abort
 //	change A B cause         what Explain says about B after A
 //	edit NAME EDIT text      the edited body holds text; EDIT is fold or usage
-//
 
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/golden/*.txtar")
@@ -65,7 +67,7 @@ type golden struct {
 type sent struct {
 	request Request
 	raw     []byte
-	body    *Body
+	body    *scan.Body
 	id      Identity
 }
 
@@ -93,32 +95,12 @@ func readGolden(t *testing.T, file string) golden {
 		if extra := req.Header.Get("Operator"); extra != "" {
 			s.request.ExtraHeaders = strings.Split(extra, ",")
 		}
-		s.body = Scan(s.request.Path, s.raw)
+		s.body = scan.Scan(s.request.Path, s.raw)
 		s.id = Identify(s.request, s.body)
 		s.id.Describe(s.body, s.raw)
 		g.sent[f.Name] = s
 	}
 	return g
-}
-
-// goldenBodies are all bodies of the golden samples.
-func goldenBodies(f testing.TB) (out [][]byte) {
-	files, err := filepath.Glob("testdata/golden/*.txtar")
-	if err != nil {
-		f.Fatal(err)
-	}
-	for _, file := range files {
-		archive, err := txtar.ParseFile(file)
-		if err != nil {
-			f.Fatal(err)
-		}
-		for _, a := range archive.Files {
-			if _, body, ok := strings.Cut(string(a.Data), "\n\n"); ok {
-				out = append(out, []byte(strings.TrimSpace(body)))
-			}
-		}
-	}
-	return out
 }
 
 func (g golden) get(t *testing.T, name string) sent {
@@ -151,7 +133,7 @@ func (g golden) check(t *testing.T, words []string, line string) {
 			t.Errorf("not true: %s", line)
 		}
 	case "grows":
-		a, b := g.get(t, words[1]).id.Chain, g.get(t, words[2]).id.Chain
+		a, b := g.get(t, words[1]).id.chain, g.get(t, words[2]).id.chain
 		if len(a) == 0 || len(a) > len(b) || !slices.Equal(a, b[:len(a)]) {
 			t.Errorf("%s is not the beginning of %s: %x, %x", words[1], words[2], a, b)
 		}
@@ -161,7 +143,7 @@ func (g golden) check(t *testing.T, words []string, line string) {
 		g.change(t, words[1:])
 	case "edit":
 		s := g.get(t, words[1])
-		out := bytes.Join(s.body.Edited(s.raw, Edit{FoldSystemTurns: words[2] == "fold", IncludeUsage: words[2] == "usage"}), nil)
+		out := bytes.Join(s.body.Edited(s.raw, scan.Edit{FoldSystemTurns: words[2] == "fold", IncludeUsage: words[2] == "usage"}), nil)
 		want := strings.SplitN(line, " ", 4)[3]
 		if !strings.Contains(string(out), want) {
 			t.Errorf("edited body has no %s:\n%s", want, out)
@@ -197,7 +179,7 @@ func (s sent) field(t *testing.T, name string, want *string) string {
 	case "class":
 		return string(s.id.Class)
 	case "source":
-		return s.id.Source
+		return s.id.source
 	case "client":
 		return s.id.Client
 	case "pin":
@@ -206,7 +188,7 @@ func (s sent) field(t *testing.T, name string, want *string) string {
 		}
 		return s.id.StatePin
 	case "compacted":
-		return fmt.Sprint(s.id.CompactionHint)
+		return fmt.Sprint(s.id.compacted)
 	case "turns":
 		return fmt.Sprint(s.id.Turns)
 	case "valid":
@@ -246,7 +228,7 @@ func (g golden) flow(t *testing.T, steps []string) {
 		kind, from, inherits := strings.Cut(want, "<")
 		kind, as, joins := strings.Cut(kind, "=")
 		if string(r.Kind) != kind {
-			t.Errorf("%s: %s is %s (shared %d turns), want %s", strings.Join(steps, " "), name, r.Kind, r.SharedTurns, kind)
+			t.Errorf("%s: %s is %s (shared %d turns), want %s", strings.Join(steps, " "), name, r.Kind, r.sharedTurns, kind)
 		}
 		if inherits != !r.From.IsZero() || inherits && r.From != resolved[from].Key {
 			t.Errorf("%s: %s inherits from %s, want %q", strings.Join(steps, " "), name, r.From.Short(), from)

@@ -1,9 +1,12 @@
 package identity
 
 import (
+	"cmp"
 	"net"
 	"net/http"
 	"strings"
+
+	"github.com/lm-warden/warden/router/identity/scan"
 )
 
 // Request is what Identify needs to know besides the body. The zero value of
@@ -47,40 +50,39 @@ type Identity struct {
 	// Parent is the conversation that started this one; for auxiliary requests,
 	// the one that they belong to. It is no reason to place them together.
 	Parent Key
-	// Source is where the id was found: a header in normal form, or
-	// "body:<member>"; "" when there is none.
-	Source string
 	// Client is the program that sent the request, "" when unknown.
 	Client string
 	Class  Class
 
-	Root  uint64   // see Body.Root
-	Chain []uint64 // see Body.Chain
-	Turns int      // turns in the request, at least len(Chain)
+	Root  uint64 // see scan.Body.Root
+	Turns int    // turns in the request; 0 when its content was not read
 
 	// StatePin names state that one engine process holds (the stored response
 	// or conversation that the request builds on): 32 hex digits, "" for none.
 	// It outranks everything else; see PinKey.
 	StatePin string
-	// CompactionHint: the client says that it has just replaced its history.
-	CompactionHint bool
+	// source is where the id was found: a header in normal form, or
+	// "body:<member>"; "" when there is none.
+	source string
+	// hint is a weak id that joins requests when neither id nor content does.
+	hint Key
 
-	// Hint is a weak id that joins requests when neither id nor content does.
-	Hint Key
+	compacted bool // the client says that it has just replaced its history
+	window    int  // Codex's count of compactions, 0 before the first or unknown
 
-	window  int    // Codex's count of compactions, 0 before the first or unknown
-	scope   uint64 // model and API key, for content hashes
+	chain   []uint64 // see scan.Body.Chain
+	scope   uint64   // model and API key, for content hashes
 	outline outline
 }
 
 // Identify says which conversation a request belongs to, by the first source
 // that names one. It is a pure function of its arguments.
-func Identify(r Request, b *Body) Identity {
+func Identify(r Request, b *scan.Body) Identity {
 	q := newQuery(r, b)
 	id := Identity{
 		Client:  q.client,
 		Root:    b.Root,
-		Chain:   b.Chain,
+		chain:   b.Chain,
 		Turns:   len(b.Chain),
 		scope:   q.scope.sum(),
 		outline: outlineOf(b),
@@ -88,14 +90,14 @@ func Identify(r Request, b *Body) Identity {
 	id.StatePin = q.statePin()
 	found, ok := q.find()
 	if ok {
-		id.Key, id.Parent, id.Source = found.key, found.parent, found.source
+		id.Key, id.Parent, id.source = found.key, found.parent, found.source
 	} else if v := q.headers.get("x-interaction-id"); v != "" {
-		id.Hint = q.scope.key("hint", v, "")
+		id.hint = q.scope.key("hint", v, "")
 	}
 	if id.Class = q.class(found); id.Class == Auxiliary {
-		id.Key, id.Parent, id.Hint = Key{}, id.Key, Key{}
+		id.Key, id.Parent, id.hint = Key{}, id.Key, Key{}
 	}
-	id.CompactionHint = q.headers.get("x-claude-code-context-compacted") != ""
+	id.compacted = q.headers.get("x-claude-code-context-compacted") != ""
 	id.window = q.codex.windowNumber()
 	return id
 }
@@ -104,31 +106,29 @@ func Identify(r Request, b *Body) Identity {
 type query struct {
 	Request
 	headers headers
-	body    *Body
+	body    *scan.Body
 	scope   scope
 	client  string
 	version version // of the client, zero when unknown
-	codex   codexIDs
+	codex   codexMarks
 }
 
-func newQuery(r Request, b *Body) *query {
+func newQuery(r Request, b *scan.Body) *query {
 	if r.Model == "" {
 		r.Model = b.Model
 	}
 	q := &query{Request: r, body: b, headers: normalHeaders(r.Header)}
 	q.scope = scope{r.Model, r.APIKeyID}
 	q.client, q.version = clientOf(r.Header.Get("User-Agent"))
-	q.codex = codexOf(q.headers, b.ids.codex)
+	q.codex = codexOf(q.headers, b.IDs.Codex)
 	return q
 }
 
 // statePin names the engine-side state that the request builds on.
 func (q *query) statePin() string {
 	id := q.storedResponse()
-	if q.body.API == Responses && id == "" {
-		if id = q.body.PreviousResponse; id == "" {
-			id = q.body.Conversation
-		}
+	if q.body.API == scan.Responses && id == "" {
+		id = cmp.Or(q.body.PreviousResponse, q.body.Conversation)
 	}
 	if id == "" {
 		return ""

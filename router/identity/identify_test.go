@@ -2,7 +2,14 @@ package identity
 
 import (
 	"net/http"
+	"path/filepath"
+	"reflect"
+	"strings"
 	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/lm-warden/warden/router/identity/scan"
 )
 
 func identifyChat(body string, headers ...string) Identity {
@@ -11,7 +18,7 @@ func identifyChat(body string, headers ...string) Identity {
 		h.Add(headers[i], headers[i+1])
 	}
 	const path = "/v1/chat/completions"
-	return Identify(Request{Method: "POST", Path: path, PeerAddr: "10.0.0.1:1", Header: h}, Scan(path, []byte(body)))
+	return Identify(Request{Method: "POST", Path: path, PeerAddr: "10.0.0.1:1", Header: h}, scan.Scan(path, []byte(body)))
 }
 
 // The sources that no golden sample shows.
@@ -48,8 +55,8 @@ func TestSources(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			id := identifyChat(tt.body, tt.headers...)
-			if id.Key != tt.key || id.Source != tt.source {
-				t.Errorf("key %s from %q, want %s from %q", id.Key, id.Source, tt.key, tt.source)
+			if id.Key != tt.key || id.source != tt.source {
+				t.Errorf("key %s from %q, want %s from %q", id.Key, id.source, tt.key, tt.source)
 			}
 		})
 	}
@@ -61,17 +68,17 @@ func TestSources(t *testing.T) {
 
 // Copilot's id names a loop within a conversation: content goes first.
 func TestInteractionIsAHint(t *testing.T) {
-	if id := identifyChat(`{"model":"m"}`, "X-Interaction-Id", "i"); !id.Key.IsZero() || id.Hint.IsZero() {
+	if id := identifyChat(`{"model":"m"}`, "X-Interaction-Id", "i"); !id.Key.IsZero() || id.hint.IsZero() {
 		t.Errorf("%+v", id)
 	}
-	if id := identifyChat(`{"model":"m"}`, "X-Interaction-Id", "i", "X-Session-Id", "s"); id.Key.IsZero() || !id.Hint.IsZero() {
+	if id := identifyChat(`{"model":"m"}`, "X-Interaction-Id", "i", "X-Session-Id", "s"); id.Key.IsZero() || !id.hint.IsZero() {
 		t.Errorf("with another id: %+v", id)
 	}
 }
 
 func TestKeysAreScoped(t *testing.T) {
 	headers := http.Header{"X-Session-Id": {"s"}}
-	body := Scan("/v1/chat/completions", []byte(`{"model":"alias","previous_response_id":"r"}`))
+	body := scan.Scan("/v1/chat/completions", []byte(`{"model":"alias","previous_response_id":"r"}`))
 	seen := map[Key]string{}
 	for name, r := range map[string]Request{
 		"body's model":    {},
@@ -106,7 +113,7 @@ func TestClientOf(t *testing.T) {
 		client  string
 		version version
 	}{
-		"claude-cli/2.1.332 (external, sdk-ts, agent-sdk/0.3.332)": {clientClaude, version{2, 1, 332}},
+		"claude-cli/2.1.332 (external, sdk-ts, agent-sdk/0.3.332)": {ClaudeCode, version{2, 1, 332}},
 		"codex_cli_rs/0.171.0-alpha.3 (Linux)":                     {clientCodex, version{0, 171, 0}},
 		"ai-sdk/openai-compatible/1.0 opencode/1.18.33":            {clientOpencode, version{1, 18, 33}},
 		"OpenAI/Python 2.8.0":                                      {"openai-sdk", version{}},
@@ -143,4 +150,44 @@ func TestPeer(t *testing.T) {
 			t.Errorf("%q: %q", addr, got)
 		}
 	}
+}
+
+// Whatever a client sends, the answer is one and the same, and a side call names
+// no conversation as its own.
+func FuzzIdentify(f *testing.F) {
+	paths := []string{"/v1/messages", "/v1/chat/completions", "/v1/responses/x", "/v1/completions", "/v1/embeddings", "/tokenize"}
+	files, err := filepath.Glob("testdata/golden/*.txtar")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for i, file := range files {
+		archive, err := txtar.ParseFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		for _, a := range archive.Files {
+			head, body, _ := strings.Cut(string(a.Data), "\n\n")
+			_, head, _ = strings.Cut(head, "\n")
+			f.Add(uint8(i), head, []byte(body))
+		}
+	}
+	f.Fuzz(func(t *testing.T, path uint8, head string, raw []byte) {
+		r := Request{Method: "POST", Path: paths[int(path)%len(paths)], PeerAddr: "10.0.0.1:1", Header: http.Header{}}
+		for line := range strings.Lines(head) {
+			name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+			r.Header.Add(name, value)
+		}
+		b := scan.Scan(r.Path, raw)
+		id, again := Identify(r, b), Identify(r, b)
+		if !reflect.DeepEqual(id, again) {
+			t.Fatalf("%+v, then %+v", id, again)
+		}
+		if id.Class == Auxiliary && !id.Key.IsZero() {
+			t.Fatalf("a side call has a key: %+v", id)
+		}
+		id.Describe(b, raw)
+		if r := NewIndex(Limits{}).Resolve(id, testStart); r.Kind == KindNone != r.Key.IsZero() {
+			t.Fatalf("%+v", r)
+		}
+	})
 }

@@ -97,8 +97,8 @@ const (
 // begun. Each Resolve needs one Finish.
 func (x *Index) Resolve(id Identity, now time.Time) Resolution {
 	x.expire(now)
-	if id.Class == Auxiliary || id.Key.IsZero() && len(id.Chain) == 0 {
-		return Resolution{Kind: KindNone, RootKnown: x.RootKnown(&id)}
+	if id.Class == Auxiliary || id.Key.IsZero() && len(id.chain) == 0 {
+		return Resolution{Kind: KindNone}
 	}
 	r := x.decide(&id)
 	c := x.byKey[r.Key]
@@ -135,13 +135,13 @@ func (x *Index) Finish(r Resolution, how Ending, now time.Time) {
 // mint names a conversation that has no id: by its beginning and a running
 // number, since equal beginnings are common.
 func (x *Index) mint(id *Identity) Key {
-	if !id.Hint.IsZero() {
-		return id.Hint
+	if !id.hint.IsZero() {
+		return id.hint
 	}
 	var b [28]byte
 	binary.LittleEndian.PutUint64(b[0:], id.scope)
-	binary.LittleEndian.PutUint64(b[8:], id.Chain[0])
-	binary.LittleEndian.PutUint64(b[16:], uint64(len(id.Chain)))
+	binary.LittleEndian.PutUint64(b[8:], id.chain[0])
+	binary.LittleEndian.PutUint64(b[16:], uint64(len(id.chain)))
 	binary.LittleEndian.PutUint32(b[24:], x.next+1)
 	return newKey("content", string(b[:]))
 }
@@ -163,7 +163,7 @@ func (x *Index) begin(c *conversation, id *Identity, now time.Time) {
 	c.attempt++
 	c.inFlight++
 	c.window = id.window
-	if len(id.Chain) == 0 {
+	if len(id.chain) == 0 {
 		return // too large or not readable: what is known stays
 	}
 	x.setRoot(c, id)
@@ -171,9 +171,9 @@ func (x *Index) begin(c *conversation, id *Identity, now time.Time) {
 	x.drop(c, c.values[max(0, keep-c.base):])
 	c.values = c.values[:max(0, keep-c.base)]
 	if len(c.values) == 0 {
-		c.base = max(0, len(id.Chain)-x.limits.Turns)
+		c.base = max(0, len(id.chain)-x.limits.Turns)
 	}
-	for i := c.turns(); i < len(id.Chain); i++ {
+	for i := c.turns(); i < len(id.chain); i++ {
 		c.values = append(c.values, id.value(i))
 		x.enter(c, id.value(i))
 	}
@@ -215,7 +215,7 @@ func (x *Index) leaveRoot(c *conversation) {
 // RootKnown reports whether some conversation with the same root is known. If
 // not, Resolve wants an Identity that was described.
 func (x *Index) RootKnown(id *Identity) bool {
-	return len(id.Chain) > 0 && x.roots[id.scoped(id.Root)] != nil
+	return len(id.chain) > 0 && x.roots[id.scoped(id.Root)] != nil
 }
 
 // enter notes that c went through a history.

@@ -4,11 +4,12 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lm-warden/warden/router/identity/scan"
 )
 
 var testStart = time.Unix(1_800_000_000, 0)
@@ -151,62 +152,52 @@ func FuzzIndex(f *testing.F) {
 	})
 }
 
-func TestIndexForgets(t *testing.T) {
-	x := NewIndex(Limits{Idle: time.Hour})
-	first := x.Resolve(turnsOf("", "s", "a"), testStart)
-	x.Finish(first, Done, testStart.Add(time.Minute))
-	if r := x.Resolve(turnsOf("", "s", "a", "1", "b"), testStart.Add(60*time.Minute)); r.Kind != KindSame {
-		t.Errorf("after 59 idle minutes: %s", r.Kind)
-	} else {
-		x.Finish(r, Done, testStart.Add(60*time.Minute))
+// What is too large to be read belongs to a conversation only by an id.
+func TestOversize(t *testing.T) {
+	const path = "/v1/chat/completions"
+	body := scan.Scan(path, []byte(`{"model":"m","messages":[{"role":"user","content":"`+strings.Repeat("x", 9<<20)+
+		`"}],"tools":[{"name":"a"}],"prompt_cache_key":"k"}`))
+	id := Identify(Request{Path: path}, body)
+	if !body.Oversize || !id.Key.IsZero() || id.Class != Main {
+		t.Errorf("%+v", id)
 	}
-	if r := x.Resolve(turnsOf("", "s", "a", "1", "b", "2", "c"), testStart.Add(120*time.Minute)); r.Kind != KindNew || r.RootKnown {
-		t.Errorf("after 60 idle minutes: %+v", r)
-	}
-	x.check(t)
-
-	x = NewIndex(Limits{Conversations: 2})
-	for _, name := range []string{"a", "b", "c"} {
-		x.Finish(x.Resolve(turnsOf(name, "s", name), testStart), Done, testStart)
-	}
-	if x.Len() != 2 || x.byKey[newKey("a")] != nil {
-		t.Errorf("the oldest of three is still among %d", x.Len())
+	if r := NewIndex(Limits{}).Resolve(id, testStart); r.Kind != KindNone {
+		t.Errorf("%+v", r)
 	}
 }
 
-// Memory has a bound: many long conversations push out the oldest.
-func TestIndexTotalTurns(t *testing.T) {
-	x := NewIndex(Limits{TotalTurns: 1000})
-	long := make([]string, 300)
-	for i := range long {
-		long[i] = fmt.Sprint(i)
+// A raw prompt that a client continues is the same conversation.
+func TestPromptGoesOn(t *testing.T) {
+	const path = "/v1/completions"
+	index := NewIndex(Limits{})
+	ask := func(text string) Resolution {
+		r := index.Resolve(Identify(Request{Path: path}, scan.Scan(path, fmt.Appendf(nil, `{"model":"m","prompt":%q}`, text))), testStart)
+		index.Finish(r, Done, testStart)
+		return r
 	}
-	for i := range 10 {
-		r := x.Resolve(turnsOf(fmt.Sprint(i), fmt.Sprint("root", i), long...), testStart)
-		x.Finish(r, Done, testStart)
-		x.check(t)
+	text := strings.Repeat("0123456789abcde\n", 200) // 3,200 bytes, more than three turns
+	first := ask(text)
+	if r := ask(text + "and more"); r.Kind != KindSame || r.Key != first.Key {
+		t.Errorf("the longer prompt is %+v", r)
 	}
-	if x.total > 1000 || x.Len() != 3 {
-		t.Errorf("%d turns of %d conversations", x.total, x.Len())
-	}
-	// The newest 256 turns of 300 are kept, so turn 60 is, and turn 10 is not.
-	if r := x.Resolve(turnsOf("old", "root9", append(slices.Clone(long[:10]), "else")...), testStart); r.Kind != KindNew || !r.RootKnown {
-		t.Errorf("fork at turn 10: %+v", r)
-	}
-	if r := x.Resolve(turnsOf("fork", "root9", append(slices.Clone(long[:60]), "else")...), testStart); r.Kind != KindFork || r.SharedTurns != 60 {
-		t.Errorf("fork at turn 60: %+v", r)
+	if r := ask("another"); r.Kind != KindNew {
+		t.Errorf("another prompt is %+v", r)
 	}
 }
 
 // Equal content under another API key or model is another conversation.
 func TestIndexScope(t *testing.T) {
-	b := Scan("/v1/chat/completions", []byte(`{"model":"m","messages":[{"role":"user","content":"a"}]}`))
-	b2 := Scan("/v1/chat/completions", []byte(`{"model":"m","messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"role":"user","content":"c"}]}`))
+	b := scan.Scan("/v1/chat/completions", []byte(`{"model":"m","messages":[{"role":"user","content":"a"}]}`))
+	b2 := scan.Scan("/v1/chat/completions", []byte(`{"model":"m","messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"role":"user","content":"c"}]}`))
 	x := NewIndex(Limits{})
 	req := Request{Path: "/v1/chat/completions", APIKeyID: "alice"}
 	x.Finish(x.Resolve(Identify(req, b), testStart), Done, testStart)
 	for _, other := range []Request{{Path: req.Path, APIKeyID: "bob"}, {Path: req.Path, APIKeyID: "alice", Model: "n"}} {
-		if r := x.Resolve(Identify(other, b2), testStart); r.Kind != KindNew || r.RootKnown {
+		id := Identify(other, b2)
+		if x.RootKnown(&id) {
+			t.Errorf("%+v: the root is known", other)
+		}
+		if r := x.Resolve(id, testStart); r.Kind != KindNew {
 			t.Errorf("%+v: %+v", other, r)
 		}
 	}
@@ -250,7 +241,7 @@ func TestHint(t *testing.T) {
 	x := NewIndex(Limits{})
 	ask := func(turn string) Resolution {
 		id := turnsOf("", "s", turn)
-		id.Hint = newKey("loop")
+		id.hint = newKey("loop")
 		r := x.Resolve(id, testStart)
 		x.Finish(r, Done, testStart)
 		return r
@@ -322,7 +313,7 @@ func TestUnansweredIsNoHistory(t *testing.T) {
 			if c.path == "/v1/completions" {
 				body = fmt.Sprintf(`{"prompt":`+turns+`}`, long)
 			}
-			r := x.Resolve(Identify(Request{Path: c.path}, Scan(c.path, []byte(body))), testStart)
+			r := x.Resolve(Identify(Request{Path: c.path}, scan.Scan(c.path, []byte(body))), testStart)
 			x.Finish(r, Done, testStart)
 			return r
 		}
@@ -332,110 +323,4 @@ func TestUnansweredIsNoHistory(t *testing.T) {
 			t.Errorf("%.60s: %+v after %+v", c.second, second, first)
 		}
 	}
-}
-
-// Random conversations whose turns change form as they age are always linked.
-func TestAgingKeepsHistory(t *testing.T) {
-	rng := rand.New(rand.NewPCG(7, 11))
-	for round := range 300 {
-		history := make([]agingTurn, 2+rng.IntN(8))
-		for i := range history {
-			history[i] = randomTurn(rng, i)
-		}
-		a := Scan("/v1/messages", writeAged(rng, history[:len(history)-1]))
-		b := Scan("/v1/messages", writeAged(rng, history))
-		if !a.Valid || !b.Valid || a.Root != b.Root || !slices.Equal(a.Chain, b.Chain[:len(a.Chain)]) {
-			t.Fatalf("round %d: %x is not the beginning of %x", round, a.Chain, b.Chain)
-		}
-	}
-}
-
-type agingTurn struct {
-	role  string
-	texts []string
-	tool  string
-}
-
-func randomTurn(rng *rand.Rand, i int) agingTurn {
-	turn := agingTurn{role: []string{"user", "assistant"}[i%2]}
-	for range 1 + rng.IntN(3) {
-		turn.texts = append(turn.texts, strings.Repeat([]string{"a\n", "é", "\"q\"", "\\", "😀/", "\x1b["}[rng.IntN(6)], 1+rng.IntN(2000)))
-	}
-	if rng.IntN(2) == 0 {
-		turn.tool = fmt.Sprint("tool", rng.IntN(3))
-	}
-	return turn
-}
-
-// writeAged writes a history with everything at random that clients change.
-func writeAged(rng *rand.Rand, history []agingTurn) []byte {
-	maybe := func(s string) string {
-		if rng.IntN(2) == 0 {
-			return s
-		}
-		return ""
-	}
-	text := func(s string) string {
-		q := quote(s)
-		if rng.IntN(2) == 0 {
-			q = strings.ReplaceAll(q, "é", `\u00e9`)
-		}
-		return q
-	}
-	var messages []string
-	for _, turn := range history {
-		var parts []string
-		if turn.role == "assistant" && rng.IntN(2) == 0 {
-			parts = append(parts, `{"type":"thinking","thinking":"hm","signature":"s"}`)
-		}
-		for _, s := range turn.texts {
-			parts = append(parts, `{`+maybe(`"cache_control":{"type":"ephemeral"},`)+`"type":"text","text":`+text(s)+`}`)
-		}
-		if turn.tool != "" && turn.role == "assistant" {
-			args := []string{`{"a":1,"b":"x"}`, `{ "b":"x", "a":1 }`}[rng.IntN(2)]
-			parts = append(parts, fmt.Sprintf(`{"type":"tool_use","id":"t%d","name":%q,"input":%s}`, rng.IntN(9), turn.tool, args))
-		}
-		content := "[" + strings.Join(parts, ",") + "]"
-		if len(parts) == 1 && len(turn.texts) == 1 && rng.IntN(2) == 0 {
-			content = text(turn.texts[0])
-		}
-		members := []string{`"role":"` + turn.role + `"`, `"content":` + content}
-		if rng.IntN(2) == 0 {
-			slices.Reverse(members)
-		}
-		messages = append(messages, `{`+maybe(`"id":"msg_1",`)+strings.Join(members, ",")+`}`)
-	}
-	return []byte(`{"model":"m",` + maybe(`"stream":true,`) + `"messages":[` + strings.Join(messages, ",") + `],"system":"s"}`)
-}
-
-// The bound on memory that Limits documents, at its defaults.
-func TestIndexMemory(t *testing.T) {
-	if testing.Short() {
-		t.Skip("fills an Index to its limits")
-	}
-	var before, after runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&before)
-	x := NewIndex(Limits{})
-	shapes := make([]*shape, 500)
-	for i := range shapes {
-		shapes[i] = &shape{blocks: make([]uint32, 50), tools: make([]tool, 25)}
-	}
-	rng := rand.New(rand.NewPCG(3, 4))
-	for i := range 12_000 {
-		id := Identity{Key: newKey(fmt.Sprint(i)), Class: Main, Root: uint64(i % len(shapes)), Chain: make([]uint64, 60)}
-		id.outline = outline{shape: shapes[i%len(shapes)], ends: make([]int, 60)}
-		for j := range id.Chain {
-			id.Chain[j] = rng.Uint64()
-		}
-		x.Finish(x.Resolve(id, testStart), Done, testStart)
-	}
-	runtime.GC()
-	runtime.ReadMemStats(&after)
-	used := float64(after.HeapAlloc-before.HeapAlloc) / (1 << 20)
-	t.Logf("%d conversations, %d turns: %.1f MiB", x.Len(), x.total, used)
-	if used > 30 {
-		t.Errorf("%.1f MiB, documented are 30", used)
-	}
-	runtime.KeepAlive(x)
 }

@@ -33,24 +33,22 @@ type Resolution struct {
 	// From is another conversation whose history this request repeats, and whose
 	// replica is therefore warm for it; zero when there is none.
 	From Key
-	// SharedTurns and SharedChars measure the history in common with From or,
-	// when that is zero, with the conversation's own latest request: turns, and
-	// prompt text in bytes including the root.
-	SharedTurns, SharedChars int
 	// Busy: an earlier request of the conversation is still in flight. With
 	// KindRetry that is the very same request.
 	Busy bool
-	// RootKnown: some conversation with the same root was seen lately.
-	RootKnown bool
 	// Change compares the request with the conversation's latest one.
 	Change Change
+
+	// sharedTurns are in common with From or, when that is zero, with the
+	// conversation's own latest request.
+	sharedTurns int
 
 	number, attempt uint32
 }
 
 // decide is Resolve without its effects.
 func (x *Index) decide(id *Identity) Resolution {
-	r := Resolution{Key: id.Key, Kind: KindNew, RootKnown: x.RootKnown(id)}
+	r := Resolution{Key: id.Key, Kind: KindNew}
 	switch {
 	case id.Key.IsZero():
 		x.byContent(id, &r)
@@ -65,17 +63,17 @@ func (x *Index) decide(id *Identity) Resolution {
 // known decides for a conversation that the client names.
 func (x *Index) known(c *conversation, id *Identity, r *Resolution) {
 	r.Kind = KindSame
-	if len(id.Chain) == 0 || c.shape == nil {
+	if len(id.chain) == 0 || c.shape == nil {
 		return
 	}
 	shared := c.shared(id)
-	r.share(id, shared)
+	r.sharedTurns = shared
 	r.Change = x.compare(c, id, shared)
-	switch n := len(id.Chain); {
+	switch n := len(id.chain); {
 	case shared == c.turns() && n == shared:
 		r.Kind = KindRetry
 	case shared == c.turns():
-	case id.CompactionHint, id.window != c.window, shared == 0 && n < c.turns():
+	case id.compacted, id.window != c.window, shared == 0 && n < c.turns():
 		r.Kind = KindCompaction
 	case id.holdsUserTurn(shared):
 		r.Kind = KindRewind
@@ -88,7 +86,7 @@ func (x *Index) known(c *conversation, id *Identity, r *Resolution) {
 func (x *Index) unknown(id *Identity, r *Resolution) {
 	m := x.longest(id)
 	switch {
-	case m.turns == len(id.Chain) && m.turns > 0:
+	case m.turns == len(id.chain) && m.turns > 0:
 		r.Kind = KindSibling
 	case x.inherits(id, m, r):
 		r.Kind = KindFork
@@ -98,17 +96,17 @@ func (x *Index) unknown(id *Identity, r *Resolution) {
 // byContent decides for a request without an id.
 func (x *Index) byContent(id *Identity, r *Resolution) {
 	m := x.longest(id)
-	full := m.turns == len(id.Chain)
+	full := m.turns == len(id.chain)
 	if c := x.continued(m, full); c != nil {
 		r.Key, r.Kind = c.key, KindSame
 		if full {
 			r.Kind = KindRetry
 		}
-		r.share(id, m.turns)
+		r.sharedTurns = m.turns
 		r.Change = x.compare(c, id, m.turns)
 		return
 	}
-	if c := x.byKey[id.Hint]; c != nil {
+	if c := x.byKey[id.hint]; c != nil {
 		r.Key = c.key
 		x.known(c, id, r)
 		return
@@ -138,8 +136,8 @@ type prefix struct {
 const maxLookups = 4096
 
 func (x *Index) longest(id *Identity) prefix {
-	oldest := max(0, len(id.Chain)-maxLookups)
-	for i := len(id.Chain) - 1; i >= oldest; i-- {
+	oldest := max(0, len(id.chain)-maxLookups)
+	for i := len(id.chain) - 1; i >= oldest; i-- {
 		v := id.value(i)
 		if ref, ok := x.turns[v]; ok {
 			return prefix{i + 1, v, x.byNum[ref.conversation], int(ref.through)}
@@ -189,17 +187,10 @@ func (x *Index) inherits(id *Identity, m prefix, r *Resolution) bool {
 		return false
 	}
 	r.From = m.owner.key
-	r.share(id, m.turns)
+	r.sharedTurns = m.turns
 	return true
 }
 
 func (id *Identity) holdsUserTurn(turns int) bool {
 	return id.outline.firstUser >= 0 && turns > id.outline.firstUser
-}
-
-func (r *Resolution) share(id *Identity, turns int) {
-	r.SharedTurns = turns
-	if turns > 0 {
-		r.SharedChars = id.outline.ends[turns-1]
-	}
 }

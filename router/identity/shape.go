@@ -1,10 +1,11 @@
 package identity
 
 import (
-	"bytes"
 	"strings"
 
 	"github.com/cespare/xxhash/v2"
+
+	"github.com/lm-warden/warden/router/identity/scan"
 )
 
 // outline is what Identity carries for Index besides the hashes: lengths and
@@ -21,10 +22,10 @@ type outline struct {
 	reasoning   int
 }
 
-func outlineOf(b *Body) outline {
+func outlineOf(b *scan.Body) outline {
 	return outline{
-		ends: b.Ends, rootChars: b.rootChars, firstUser: b.FirstUser, answered: b.answered,
-		open: b.Open, billing: b.billing, systemTurns: b.SystemTurns, reasoning: b.Reasoning,
+		ends: b.Ends, rootChars: b.RootChars, firstUser: b.FirstUser, answered: b.Answered,
+		open: b.Open, billing: b.Billing, systemTurns: b.SystemTurns, reasoning: b.Reasoning,
 	}
 }
 
@@ -39,39 +40,30 @@ type shape struct {
 
 	systemBytes int
 	blocks      []uint32 // hash of each systemBlock bytes of the system text
-	tools       []tool
+	tools       []scan.Tool
 
 	// Hashes of the system text with parts of it masked.
 	noNumbers, noPaths, bare uint64
 }
 
 // systemBlock is how closely a change in the system text can be placed, in
-// bytes; maxBlocks and maxTools bound a shape to about 1.5 KiB.
+// bytes; maxBlocks, and as many tools, bound a shape to about 1.5 KiB.
 const (
 	systemBlock = 512
 	maxBlocks   = 128
-	maxTools    = 128
 )
 
 // Describe notes what the root looks like, for an Index that does not know it.
 // src is the body that b was scanned from, and id what Identify made of it.
-func (id *Identity) Describe(b *Body, src []byte) {
+func (id *Identity) Describe(b *scan.Body, src []byte) {
 	if len(b.Chain) == 0 {
 		return
 	}
-	var system [][]byte
-	for _, at := range b.system {
-		text := at.of(src)
-		if bytes.IndexByte(text, '\\') >= 0 {
-			text = unescape(make([]byte, 0, len(text)), text)
-		}
-		system = append(system, text)
-	}
-	id.outline.shape = describe(system, b.tools)
+	id.outline.shape = describe(b.SystemText(src), b.FirstTools)
 }
 
 // describe reads the system text, already decoded, and the tools.
-func describe(system [][]byte, tools []tool) *shape {
+func describe(system [][]byte, tools []scan.Tool) *shape {
 	s := &shape{tools: tools}
 	var m masks
 	for _, text := range system {

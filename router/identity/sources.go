@@ -114,16 +114,21 @@ func (q *query) namedAgent() (match, bool) {
 	return m, true
 }
 
-// bodyMembers names bodyIDs.named in the same order.
-var bodyMembers = [...]string{
-	"session_id", "sessionId", "conversation_id", "thread_id", "metadata.session_id",
-	"metadata.conversation_id", "litellm_session_id", "session_params.session_id",
-}
-
+// bodyMember takes the more telling members first.
 func (q *query) bodyMember() (match, bool) {
-	for i, raw := range q.body.ids.named {
-		if v, ok := usable(raw); ok {
-			return match{key: q.scope.key(nsBody, v, ""), source: "body:" + bodyMembers[i]}, true
+	ids := &q.body.IDs
+	for _, member := range [...]struct{ name, value string }{
+		{"session_id", ids.SessionID},
+		{"sessionId", ids.SessionIDCamel},
+		{"conversation_id", ids.ConversationID},
+		{"thread_id", ids.ThreadID},
+		{"metadata.session_id", ids.MetadataSession},
+		{"metadata.conversation_id", ids.MetadataConversation},
+		{"litellm_session_id", ids.LiteLLMSession},
+		{"session_params.session_id", ids.ParamsSession},
+	} {
+		if v, ok := usable(member.value); ok {
+			return match{key: q.scope.key(nsBody, v, ""), source: "body:" + member.name}, true
 		}
 	}
 	return match{}, false
@@ -133,7 +138,7 @@ func (q *query) bodyMember() (match, bool) {
 // common prefix: one application may send one constant. With how the
 // conversation begins it names a conversation, whatever the client meant.
 func (q *query) cohort() (match, bool) {
-	v, ok := usable(q.body.ids.promptCacheKey)
+	v, ok := usable(q.body.IDs.PromptCacheKey)
 	if !ok || q.body.FirstUser < 0 {
 		return match{}, false
 	}

@@ -1,4 +1,4 @@
-package identity
+package scan
 
 import "github.com/cespare/xxhash/v2"
 
@@ -80,11 +80,11 @@ func (n *node) hash() (sum uint64, ok bool) {
 	case n.kind == kindReasoning:
 		return 0, false
 	case n.kind == kindText:
-		return fold(tagText, n.text), n.size > 0
+		return Fold(tagText, n.text), n.size > 0
 	case n.kind == kindMessage && n.speaker != roleNone:
-		return fold(n.role, n.known), true
+		return Fold(n.role, n.known), true
 	}
-	return fold(fold(n.typed, n.role), n.all), true
+	return Fold(Fold(n.typed, n.role), n.all), true
 }
 
 // by names who speaks in a turn of its own.
@@ -127,8 +127,7 @@ func (s *scanner) field(n *node, key []byte, depth int) {
 		value := s.optionalText()
 		n.kind, n.typed = kindOf(value), xxhash.Sum64(value)
 	case "role":
-		s.next()
-		n.roleAt.start = s.pos
+		n.roleAt.start = s.valueAt()
 		value := s.optionalText()
 		n.roleAt.end = s.pos
 		n.speaker, n.role = roleOf(value), xxhash.Sum64(value)
@@ -141,7 +140,7 @@ func (s *scanner) field(n *node, key []byte, depth int) {
 		if use == useNothing {
 			return
 		}
-		member := fold(xxhash.Sum64(key), sum)
+		member := Fold(xxhash.Sum64(key), sum)
 		n.all += member
 		if use == useAlways {
 			n.known += member
@@ -201,7 +200,7 @@ func (s *scanner) content(depth int) (sum uint64, size int, ok bool) {
 	switch s.next() {
 	case '"':
 		text, size := s.plainText(depth - 1)
-		return fold(tagArray, fold(tagText, text)), size, size > 0
+		return Fold(tagArray, Fold(tagText, text)), size, size > 0
 	case '[':
 		return s.parts(depth)
 	}
@@ -223,7 +222,7 @@ func (s *scanner) parts(depth int) (sum uint64, size int, ok bool) {
 			s.body.Images++
 		}
 		if h, counts := part.hash(); counts {
-			sum, ok = fold(sum, h), true
+			sum, ok = Fold(sum, h), true
 			size += part.size
 		}
 	})

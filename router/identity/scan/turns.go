@@ -1,4 +1,4 @@
-package identity
+package scan
 
 import "github.com/cespare/xxhash/v2"
 
@@ -16,7 +16,7 @@ func (s *scanner) messages() {
 	defer s.turnsUntilNow(s.valueAt())
 	if s.next() == '"' {
 		sum, size := s.hashText(s.quoted())
-		s.add(fold(xxhash.Sum64String("user"), sum), size, roleUser)
+		s.add(Fold(xxhash.Sum64String("user"), sum), size, roleUser)
 		return
 	}
 	walk := memoWalk{memo: s.memo}
@@ -67,12 +67,12 @@ func (s *scanner) message() (f facts, whole bool) {
 }
 
 // add appends a turn: its hash to Chain and its size to Ends, which finish turns
-// into what they are to be. Those beyond MaxTurns count as text only.
+// into what they are to be. Those beyond maxTurns count as text only.
 func (s *scanner) add(hash uint64, size int, by role) {
 	b := s.body
 	i := len(b.Chain)
 	switch {
-	case i >= MaxTurns:
+	case i >= maxTurns:
 		s.otherChars += size
 		return
 	case b.Chain == nil:
@@ -83,8 +83,8 @@ func (s *scanner) add(hash uint64, size int, by role) {
 	if by == roleUser && b.FirstUser < 0 {
 		b.FirstUser = i
 	}
-	if b.FirstUser >= 0 && b.answered < 0 && (by == roleAssistant || b.API == Completions) {
-		b.answered = i
+	if b.FirstUser >= 0 && b.Answered < 0 && (by == roleAssistant || b.API == Completions) {
+		b.Answered = i
 	}
 }
 
@@ -98,30 +98,14 @@ const (
 func (s *scanner) forgetTurns() {
 	b := s.body
 	b.Chain, b.Ends = b.Chain[:0], b.Ends[:0]
-	b.FirstUser, b.answered = -1, -1
-}
-
-// valueAt is where the value begins that comes next.
-func (s *scanner) valueAt() int {
-	s.next()
-	return s.pos
+	b.FirstUser, b.Answered = -1, -1
 }
 
 func (s *scanner) turnsUntilNow(start int) { s.body.turns = span{start, s.pos} }
 
-// BesidesTurns returns what is in front of and behind the turns in src, the body
-// that b was scanned from. Together with the last value of Chain it tells two
-// requests of a conversation apart without a look at their long common history.
-func (b *Body) BesidesTurns(src []byte) (before, behind []byte) {
-	if len(b.Chain) == 0 {
-		return src, nil
-	}
-	return src[:b.turns.start], src[b.turns.end:]
-}
-
 // systemTurn remembers where FoldSystemTurns has to write.
 func (s *scanner) systemTurn(n node) {
-	if len(s.texts) == 0 || n.roleAt.empty() || len(s.body.edits.systemTurns) == MaxTurns {
+	if len(s.texts) == 0 || n.roleAt.empty() || len(s.body.edits.systemTurns) == maxTurns {
 		return
 	}
 	s.body.edits.systemTurns = append(s.body.edits.systemTurns, systemTurn{
@@ -169,7 +153,7 @@ func (s *scanner) promptTokens() {
 	nested := s.next() == '['
 	count, sum := 0, tagArray
 	if nested {
-		s.elements(func() { sum, count = fold(sum, xxhash.Sum64(s.skip().of(s.src))), count+1 })
+		s.elements(func() { sum, count = Fold(sum, xxhash.Sum64(s.skip().of(s.src))), count+1 })
 		s.add(sum, 4*count, roleUser)
 		return
 	}
@@ -178,7 +162,7 @@ func (s *scanner) promptTokens() {
 		s.add(tagArray, 0, roleUser)
 	}
 	last := len(b.Chain) - 1
-	b.Chain[last] = fold(b.Chain[last], xxhash.Sum64(s.skip().of(s.src)))
+	b.Chain[last] = Fold(b.Chain[last], xxhash.Sum64(s.skip().of(s.src)))
 	b.Ends[last] += 4
 }
 

@@ -1,6 +1,6 @@
 //go:build !amd64
 
-package identity
+package scan
 
 // mark marks a block.
 func mark(b *[block]byte, m *marks) { markPlain(b, m) }

@@ -1,12 +1,6 @@
-package identity
+package scan
 
-import (
-	"encoding/binary"
-	"math"
-	"strconv"
-	"unicode/utf16"
-	"unicode/utf8"
-)
+import "strconv"
 
 // cursor walks JSON text forward, once. It accepts everything that Python's
 // json module accepts (the engine's parser, so that both see the same
@@ -46,6 +40,12 @@ func (c *cursor) next() byte {
 		c.pos++
 	}
 	return 0
+}
+
+// valueAt is where the value begins that comes next.
+func (c *cursor) valueAt() int {
+	c.next()
+	return c.pos
 }
 
 // text consumes a string and returns it decoded, in its own memory only when
@@ -170,6 +170,19 @@ func (c *cursor) elements(visit func()) {
 	}
 }
 
+// textMember consumes any value and returns the text of an object's member of
+// that name; "" when there is none or it is no string.
+func (c *cursor) textMember(name string) (value string) {
+	c.members(func(key []byte) {
+		if string(key) == name {
+			value = string(c.optionalText())
+			return
+		}
+		c.skip()
+	})
+	return value
+}
+
 // boolean consumes any value and reports whether it is true.
 func (c *cursor) boolean() bool {
 	return string(c.skip().of(c.src)) == "true"
@@ -186,87 +199,4 @@ func (c *cursor) integer() int {
 		return 1<<31 - 1
 	}
 	return int(v)
-}
-
-// unescape appends raw, a JSON string's inside, to dst in decoded form.
-func unescape(dst, raw []byte) []byte {
-	dst, _ = unescapePart(dst, raw, math.MaxInt)
-	return dst
-}
-
-// short has what stands for the character behind a backslash, 0 for nothing.
-var short = [256]byte{'n': '\n', 't': '\t', 'r': '\r', 'b': '\b', 'f': '\f', '"': '"', '\\': '\\', '/': '/'}
-
-// unescapePart is unescape that stops once dst holds limit bytes or a few
-// more, and returns what is left of raw. Unknown escapes are kept as they
-// stand; broken ones and lone surrogates become U+FFFD.
-func unescapePart(dst, raw []byte, limit int) (out, rest []byte) {
-	for len(dst) < limit && len(raw) > 0 {
-		if n := len(dst); len(raw) > 8 && n+8 <= min(limit, cap(dst)) {
-			// Eight bytes at once, of which those before an escape count.
-			x := binary.LittleEndian.Uint64(raw)
-			binary.LittleEndian.PutUint64(dst[n:n+8], x)
-			plain := plainBytes(x)
-			dst, raw = dst[:n+plain], raw[plain:]
-			if plain == 8 {
-				continue
-			}
-		} else if i := plainLen(raw); i > 0 {
-			i = min(i, limit-len(dst))
-			dst, raw = append(dst, raw[:i]...), raw[i:]
-			continue
-		}
-		used := 2
-		switch e := raw[1]; {
-		case short[e] != 0:
-			dst = append(dst, short[e])
-		case e == 'u':
-			var r rune
-			r, used = unescapeRune(raw)
-			dst = utf8.AppendRune(dst, r)
-		default:
-			dst = append(dst, '\\', e)
-		}
-		raw = raw[used:]
-	}
-	return dst, raw
-}
-
-// unescapeRune decodes the \uXXXX at the start of raw, and the second half of
-// a surrogate pair when one follows. It returns the bytes used, at least 2.
-func unescapeRune(raw []byte) (rune, int) {
-	high, ok := hex4(raw)
-	if !ok {
-		return utf8.RuneError, 2
-	}
-	if !utf16.IsSurrogate(high) {
-		return high, 6
-	}
-	if low, ok := hex4(raw[6:]); ok {
-		if r := utf16.DecodeRune(high, low); r != utf8.RuneError {
-			return r, 12
-		}
-	}
-	return utf8.RuneError, 6
-}
-
-// hex4 decodes the \uXXXX at the start of raw.
-func hex4(raw []byte) (r rune, ok bool) {
-	if len(raw) < 6 || raw[0] != '\\' || raw[1] != 'u' {
-		return 0, false
-	}
-	for _, b := range raw[2:6] {
-		switch {
-		case b >= '0' && b <= '9':
-			b -= '0'
-		case b >= 'a' && b <= 'f':
-			b -= 'a' - 10
-		case b >= 'A' && b <= 'F':
-			b -= 'A' - 10
-		default:
-			return 0, false
-		}
-		r = r<<4 | rune(b)
-	}
-	return r, true
 }

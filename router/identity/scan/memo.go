@@ -1,4 +1,4 @@
-package identity
+package scan
 
 import (
 	"hash/maphash"
@@ -44,7 +44,8 @@ type facts struct {
 // NewMemo returns an empty Memo.
 func NewMemo() *Memo { return &Memo{seed: maphash.MakeSeed()} }
 
-// Scan is the function of that name.
+// Scan is the function of that name, and remembers what it read. The Body is the
+// same.
 func (m *Memo) Scan(path string, body []byte) *Body { return scan(m, path, body) }
 
 // memoWalk is the way along the turns or the tools of one body. The zero value
@@ -70,7 +71,7 @@ func (w *memoWalk) known(rest []byte) *memoEntry {
 	if t == nil || t.before != w.before || t.length > len(rest) || t.raw != w.hash(rest[:t.length]) {
 		return nil
 	}
-	w.before = fold(w.before, t.raw)
+	w.before = Fold(w.before, t.raw)
 	return t
 }
 
@@ -85,5 +86,5 @@ func (w *memoWalk) keep(raw []byte, f facts, whole bool) {
 	if whole && len(raw) >= memoLeast {
 		w.next.Store(&memoEntry{w.before, hash, len(raw), f})
 	}
-	w.before = fold(w.before, hash)
+	w.before = Fold(w.before, hash)
 }

@@ -1,14 +1,16 @@
-package identity
+package scan
 
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/rogpeppe/go-internal/txtar"
 )
 
 var scanFields = []struct {
@@ -115,13 +117,6 @@ func TestOversize(t *testing.T) {
 	b := Scan("/v1/chat/completions", body)
 	if !b.Valid || !b.Oversize || b.Model != "m" || !b.Stream || b.Tools != 1 || len(b.Chain) != 0 || b.Root != 0 {
 		t.Fatalf("%+v", b)
-	}
-	id := Identify(Request{Path: "/v1/chat/completions"}, b)
-	if !id.Key.IsZero() || id.Class != Main {
-		t.Errorf("%+v", id)
-	}
-	if r := NewIndex(Limits{}).Resolve(id, testStart); r.Kind != KindNone {
-		t.Errorf("%+v", r)
 	}
 }
 
@@ -279,19 +274,6 @@ func TestPromptBlocks(t *testing.T) {
 	if n := len(short.Chain); n != 4 || short.Ends[3] != len(text) || !slices.Equal(short.Chain[:3], long.Chain[:3]) || short.Chain[3] == long.Chain[3] {
 		t.Fatalf("%d blocks, ends %v", n, short.Ends)
 	}
-	index := NewIndex(Limits{})
-	step := func(b *Body) Resolution {
-		r := index.Resolve(Identify(Request{Path: "/v1/completions"}, b), testStart)
-		index.Finish(r, Done, testStart)
-		return r
-	}
-	first := step(short)
-	if r := step(long); r.Kind != KindSame || r.Key != first.Key {
-		t.Errorf("the longer prompt is %+v", r)
-	}
-	if r := step(prompt("another")); r.Kind != KindNew {
-		t.Errorf("another prompt is %+v", r)
-	}
 }
 
 func FuzzScan(f *testing.F) {
@@ -318,6 +300,26 @@ func FuzzScan(f *testing.F) {
 
 var fuzzPaths = []string{"/v1/messages", "/v1/chat/completions", "/v1/responses", "/v1/completions", "/v1/embeddings", "/tokenize"}
 
+// goldenBodies are all bodies of the samples that identity is tested with.
+func goldenBodies(t testing.TB) (out [][]byte) {
+	files, err := filepath.Glob("../testdata/golden/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no samples", err)
+	}
+	for _, file := range files {
+		archive, err := txtar.ParseFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range archive.Files {
+			if _, body, ok := strings.Cut(string(a.Data), "\n\n"); ok {
+				out = append(out, []byte(strings.TrimSpace(body)))
+			}
+		}
+	}
+	return out
+}
+
 // checkScan holds Scan against encoding/json, and Edit against Scan.
 func checkScan(t *testing.T, path string, body []byte) {
 	before := bytes.Clone(body)
@@ -328,7 +330,11 @@ func checkScan(t *testing.T, path string, body []byte) {
 	if len(b.Chain) != len(b.Ends) || b.FirstUser >= len(b.Chain) || b.Chars < 0 || b.Chars > len(body)*4 {
 		t.Fatalf("inconsistent: %+v", b)
 	}
-	Identify(Request{Path: path, Method: "POST"}, b)
+	for _, text := range b.SystemText(body) {
+		if len(text) == 0 {
+			t.Fatal("a part of the system text is empty")
+		}
+	}
 	var members map[string]json.RawMessage
 	if json.Unmarshal(body, &members) != nil || members == nil {
 		return
@@ -360,39 +366,4 @@ func checkEdit(t *testing.T, path string, body []byte, b *Body, e Edit) {
 	if len(after.Chain) != len(b.Chain) {
 		t.Fatalf("%+v changed the number of turns of %q", e, body)
 	}
-}
-
-// However a text is escaped, its hash is the same.
-func FuzzHashText(f *testing.F) {
-	f.Add("plain")
-	f.Add("a\nb\t\"c\" \\d / \u00e9 😀 \x1b[0m \x7f \u2028")
-	f.Add(strings.Repeat(`\u`, 3000))
-	f.Add(strings.Repeat("é\n\\", 3000))
-	f.Fuzz(func(t *testing.T, text string) {
-		text = strings.ToValidUTF8(text, "?")
-		var h hasher
-		plain := quote(text)
-		want, size := h.hashText(quotedOf(t, plain))
-		// Control characters without a short escape count as their escapes.
-		control := strings.Count(plain, `\u00`)
-		if size > len(text)+6*control || size < len(text)/2 || size == 0 && text != "" {
-			t.Fatalf("size %d of %d", size, len(text))
-		}
-		var escaped strings.Builder
-		for _, r := range text {
-			switch {
-			case r > 0xffff:
-				r -= 0x10000
-				fmt.Fprintf(&escaped, `\u%04x\u%04X`, 0xd800+r>>10, 0xdc00+r&0x3ff)
-			default:
-				fmt.Fprintf(&escaped, `\u%04X`, r)
-			}
-		}
-		if got, _ := h.hashText(quotedOf(t, `"`+escaped.String()+`"`)); got != want {
-			t.Fatalf("%q has two hashes", text)
-		}
-		if got := unescape(nil, []byte(escaped.String())); string(got) != text {
-			t.Fatalf("%q decodes to %q", escaped.String(), got)
-		}
-	})
 }

@@ -1,4 +1,4 @@
-package identity
+package scan
 
 import (
 	"bytes"
@@ -15,10 +15,8 @@ const billingPrefix = "x-anthropic-billing-header:"
 type tools struct {
 	count int
 	sum   uint64 // of all definitions in order
-	first []tool // the first maxTools, for diagnosis
+	first []Tool // the first maxTools
 }
-
-type tool struct{ name, definition uint32 }
 
 // tool consumes one tool definition. Its top-level members count in any order
 // and without cache_control, which clients move; the schema below counts as
@@ -36,15 +34,15 @@ func (s *scanner) tool(walk *memoWalk) {
 	}
 	s.toolChars += s.pos - start
 	s.tools.count++
-	s.tools.sum = fold(s.tools.sum, definition)
+	s.tools.sum = Fold(s.tools.sum, definition)
 	if name == 0 { // the engine's own tools have only a type
 		name = definition
 	}
 	if s.tools.first == nil {
-		s.tools.first = make([]tool, 0, 16)
+		s.tools.first = make([]Tool, 0, 16)
 	}
 	if len(s.tools.first) < maxTools {
-		s.tools.first = append(s.tools.first, tool{uint32(name), uint32(definition)})
+		s.tools.first = append(s.tools.first, Tool{uint32(name), uint32(definition)})
 	}
 }
 
@@ -61,13 +59,13 @@ func (s *scanner) toolMembers(toolName *uint64, depth int) uint64 {
 			return
 		case k == "name" && s.next() == '"':
 			*toolName, _ = s.hashText(s.quoted())
-			sum += fold(name, *toolName)
+			sum += Fold(name, *toolName)
 			return
 		case k == "function" && depth > 1:
-			sum += fold(name, s.toolMembers(toolName, depth-1))
+			sum += Fold(name, s.toolMembers(toolName, depth-1))
 			return
 		}
-		sum += fold(name, xxhash.Sum64(s.skip().of(s.src)))
+		sum += Fold(name, xxhash.Sum64(s.skip().of(s.src)))
 	})
 	return sum
 }
@@ -100,12 +98,12 @@ func (s *scanner) systemText() (parts []text, billing uint64) {
 func (s *scanner) root(system []text) uint64 {
 	sum := tagRoot
 	for _, at := range system {
-		sum = fold(sum, at.sum)
+		sum = Fold(sum, at.sum)
 	}
-	sum = fold(sum, uint64(len(system)))
-	sum = fold(sum, s.tools.sum)
+	sum = Fold(sum, uint64(len(system)))
+	sum = Fold(sum, s.tools.sum)
 	if s.salt != 0 {
-		sum = fold(sum, fold(tagSalt, s.salt))
+		sum = Fold(sum, Fold(tagSalt, s.salt))
 	}
 	return sum
 }

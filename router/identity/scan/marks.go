@@ -1,4 +1,4 @@
-package identity
+package scan
 
 import "encoding/binary"
 

@@ -1,28 +1,25 @@
-package identity
+package scan
 
 import (
 	"bytes"
-	"encoding/binary"
-	"math/bits"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/cespare/xxhash/v2"
 )
 
-// Content is compared by 64-bit hashes: with a million values remembered, two
-// different histories meet by chance about once in 10^7 requests, and the
-// cost is one placement.
+// Content is compared by 64-bit hashes: with a million values remembered, one
+// that is looked up equals a wrong one by chance about once in 10^13 times, and
+// the cost is one placement.
 
 // maxDepth bounds the recursion of the canonical hashes. Deeper values are
 // hashed as they are written. No client nests tool arguments this deep.
 const maxDepth = 32
 
-// fold appends x to the ordered sequence that h stands for.
-func fold(h, x uint64) uint64 { return scatter(h*0x9e3779b97f4a7c15 + x) }
+// Fold appends x to the ordered sequence that h stands for. A sequence may begin
+// with any number. Sums of what it returns do not cancel.
+func Fold(h, x uint64) uint64 { return scatter(h*0x9e3779b97f4a7c15 + x) }
 
 // scatter is the finaliser of MurmurHash3: a bijection in which each bit
-// depends on all others, so that sums of scattered values do not cancel.
+// depends on all others.
 func scatter(x uint64) uint64 {
 	x ^= x >> 33
 	x *= 0xff51afd7ed558ccd
@@ -76,61 +73,6 @@ func (h *hasher) hashText(q quoted) (uint64, int) {
 // escapes are two bytes for one; a text of backslashes alone halves.
 func decodedLen(size, slashes int) int { return max(size-slashes, (size+1)/2) }
 
-// plainPart appends raw to dst with each \uXXXX replaced by the character, or
-// by its shorter escape where JSON demands one. It stops once
-// dst holds limit bytes or a few more, and returns what is left.
-func plainPart(dst, raw []byte, limit int) (out, rest []byte) {
-	for len(dst) < limit && len(raw) > 0 {
-		if i := plainLen(raw); i > 0 {
-			i = min(i, limit-len(dst))
-			dst, raw = append(dst, raw[:i]...), raw[i:]
-			continue
-		}
-		if raw[1] == 'u' {
-			r, used := unescapeRune(raw)
-			dst, raw = appendPlain(dst, r), raw[used:]
-		} else {
-			dst, raw = append(dst, raw[:2]...), raw[2:]
-		}
-	}
-	return dst, raw
-}
-
-// plainLen is the number of bytes before the first escape. In source code that
-// is near, so eight bytes are looked at before a search is begun.
-func plainLen(raw []byte) int {
-	if len(raw) > 8 {
-		if n := plainBytes(binary.LittleEndian.Uint64(raw)); n < 8 {
-			return n
-		}
-	}
-	if i := bytes.IndexByte(raw, '\\'); i >= 0 && i+1 < len(raw) {
-		return i
-	}
-	return len(raw)
-}
-
-// plainBytes is the number of bytes before the first backslash among eight.
-func plainBytes(x uint64) int {
-	const ones = 0x0101010101010101
-	x ^= ones * '\\'
-	return bits.TrailingZeros64((x-ones)&^x&(ones<<7)) / 8
-}
-
-func appendPlain(dst []byte, r rune) []byte {
-	const hex = "0123456789abcdef"
-	switch {
-	case r == '"', r == '\\':
-		return append(dst, '\\', byte(r))
-	case r >= 0x20:
-		return utf8.AppendRune(dst, r)
-	}
-	if i := strings.IndexRune("\n\t\r\b\f", r); i >= 0 {
-		return append(dst, '\\', "ntrbf"[i])
-	}
-	return append(dst, `\u00`+hex[r>>4:r>>4+1]+hex[r&15:r&15+1]...)
-}
-
 // hashValue consumes any JSON value and hashes it with object members in any
 // order: clients that store a tool's arguments decoded write them back in
 // another order.
@@ -138,22 +80,22 @@ func (h *hasher) hashValue(c *cursor, depth int) uint64 {
 	b := c.next()
 	if b == '"' {
 		sum, _ := h.hashText(c.quoted())
-		return fold(tagText, sum)
+		return Fold(tagText, sum)
 	}
 	if depth == 0 || b != '{' && b != '[' {
 		return xxhash.Sum64(c.skip().of(c.src))
 	}
 	if b == '[' {
 		sum := tagArray
-		c.elements(func() { sum = fold(sum, h.hashValue(c, depth-1)) })
+		c.elements(func() { sum = Fold(sum, h.hashValue(c, depth-1)) })
 		return sum
 	}
 	var sum uint64
 	c.members(func(key []byte) {
 		k := xxhash.Sum64(key)
-		sum += fold(k, h.hashValue(c, depth-1))
+		sum += Fold(k, h.hashValue(c, depth-1))
 	})
-	return fold(tagObject, sum)
+	return Fold(tagObject, sum)
 }
 
 // hashArguments hashes a string that ought to hold JSON (OpenAI's form of tool
