@@ -44,16 +44,7 @@ func (h headers) normalise() {
 	}
 	all := make([]byte, 0, size)
 	for _, one := range h {
-		for i := range len(one.raw) {
-			c := one.raw[i]
-			switch {
-			case c == '_':
-				c = '-'
-			case c >= 'A' && c <= 'Z':
-				c += 'a' - 'A'
-			}
-			all = append(all, c)
-		}
+		all = appendNormal(all, one.raw)
 	}
 	rest := string(all)
 	for i := range h {
@@ -61,8 +52,20 @@ func (h headers) normalise() {
 	}
 }
 
-func normalName(name string) string {
-	return strings.ReplaceAll(strings.ToLower(name), "_", "-")
+func normalName(name string) string { return string(appendNormal(nil, name)) }
+
+func appendNormal(dst []byte, name string) []byte {
+	for i := range len(name) {
+		c := name[i]
+		switch {
+		case c == '_':
+			c = '-'
+		case c >= 'A' && c <= 'Z':
+			c += 'a' - 'A'
+		}
+		dst = append(dst, c)
+	}
+	return dst
 }
 
 func (h headers) get(name string) string {
