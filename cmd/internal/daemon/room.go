@@ -1,10 +1,12 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -14,11 +16,16 @@ import (
 // 128 KiB), the shim's state and its log.
 const startRoom = 256 << 10
 
-// mayStart answers keep.Options.Hold: a full disk passes as a refusing driver does,
-// so a start waits for its end instead of failing until the replica is parked.
+// mayStart answers keep.Options.Hold: a full disk, or a program that is being replaced,
+// passes as a refusing driver does, so a start waits for its end instead of failing
+// until the replica is parked.
 func (d *Daemon) mayStart(runtime string) func(context.Context, []string) string {
+	var engines program
+	if len(d.models) > 0 {
+		engines.path = d.models[0].Install.Argv[0] // one vLLM serves all models
+	}
 	return func(ctx context.Context, uuids []string) string {
-		if why := noRoomIn(runtime); why != "" || len(uuids) == 0 {
+		if why := cmp.Or(noRoomIn(runtime), engines.absence(time.Now())); why != "" || len(uuids) == 0 {
 			return why
 		}
 		return d.gpus.MayStart(ctx, uuids)

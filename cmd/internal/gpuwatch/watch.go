@@ -54,7 +54,7 @@ func New(ctx context.Context, cfg configs.Config, bus *events.Bus, log *slog.Log
 		w.fake = gpu.NewFake(simulatedGPUs(cfg))
 		w.source = w.fake
 	default:
-		child := gpu.NewChild(gpu.ChildOptions{Argv: self.Argv(self.NVML)})
+		child := gpu.NewChild(gpu.ChildOptions{Argv: self.LastingArgv(self.NVML)})
 		w.source, w.events = child, child.Events()
 		w.hold = newStartHold(func(ctx context.Context) error {
 			return gpu.Probe(ctx, gpu.ChildOptions{Argv: self.Argv(self.NVML), StartBudget: probeBudget})

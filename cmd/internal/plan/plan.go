@@ -109,7 +109,7 @@ func Models(cfg configs.Config, inv gpu.Inventory, runtime string) ([]Model, err
 // InstallFor finds the engine's program: vLLM, or this one as its simulation.
 func InstallFor(cfg configs.Config) (vllm.Install, error) {
 	if cfg.Engine.Device == configs.DeviceSimulated {
-		return vllm.Install{Argv: self.Argv(self.SimEngine), Version: vllm.NewestTested, Origin: "simulated", Device: cfg.Engine.Device}, nil
+		return vllm.Install{Argv: self.LastingArgv(self.SimEngine), Version: vllm.NewestTested, Origin: "simulated", Device: cfg.Engine.Device}, nil
 	}
 	work, _ := os.Getwd() // without one only ./.venv is not looked into
 	install, err := vllm.Find(vllm.FindOptions{

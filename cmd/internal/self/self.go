@@ -20,18 +20,30 @@ var started, errStarted = os.Executable()
 // started from, whatever became of its own file.
 func File() (string, error) { return started, errStarted }
 
-// Path starts this program, also after its file was replaced by an upgrade, or
-// removed. A file that nobody may run yet is still being installed.
+// running is the program that runs, for itself and for the shims it has started:
+// the kernel keeps it while they do, whatever becomes of its file.
+const running = "/proc/self/exe"
+
+// Path starts this program for once, under its own name where its file is still
+// what runs. One that was put in its place by an upgrade may be half written, and
+// is for the next warden; one that was removed is still here.
 func Path() string {
-	info, err := os.Stat(started)
-	if err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
-		return "/proc/self/exe"
+	file, err := os.Stat(started)
+	if err != nil {
+		return running
+	}
+	if now, err := os.Stat(running); err != nil || !os.SameFile(file, now) {
+		return running
 	}
 	return started
 }
 
-// Argv is the command line of a hidden command, without its arguments.
+// Argv is the command line of a hidden command, without its arguments, for a
+// start now.
 func Argv(hidden string) []string { return []string{Path(), hidden} }
+
+// LastingArgv is the same for starts at any later time.
+func LastingArgv(hidden string) []string { return []string{running, hidden} }
 
 // WithFlag is a command line of `up` with a flag right behind the command.
 func WithFlag(args []string, flag string) []string {
