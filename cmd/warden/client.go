@@ -31,7 +31,7 @@ func (a *app) dial(ctx context.Context) (*control.Client, error) {
 	if errors.Is(err, control.ErrNoDaemon) && paths.Exists(paths.ServiceSocket(name)) {
 		return control.Dial(ctx, paths.ServiceSocket(name))
 	}
-	return client, withLeft(err, plan.LeftEngines(paths.RuntimeDir(name)))
+	return client, withOthers(withLeft(err, plan.LeftEngines(paths.RuntimeDir(name))), name)
 }
 
 // withLeft adds to "no warden" the engines that one left which is gone.
