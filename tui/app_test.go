@@ -163,6 +163,26 @@ func TestRunCarriesOutOrders(t *testing.T) {
 	order("Dy", "drain r1", "r1 is stopping")
 }
 
+// Two presses before the next status: the second one takes the first back, and goes out after it.
+func TestAffinityPressedTwice(t *testing.T) {
+	d := open(t, Options{})
+	d.src.say(now(status(2, control.StateReady)))
+	d.out.await(t, "2/2 ready")
+	if _, err := io.WriteString(d.keys, "aa"); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"affinity qwen3-4b false", "affinity qwen3-4b true"} {
+		select {
+		case got := <-d.src.orders:
+			if got != want {
+				t.Fatalf("orders %q, want %q", got, want)
+			}
+		case <-time.After(testTimeout):
+			t.Fatalf("does not order %q", want)
+		}
+	}
+}
+
 // TestFastKeys: a held key, or a slow line, brings several in one read.
 func TestFastKeys(t *testing.T) {
 	d := open(t, Options{Mode: Up})

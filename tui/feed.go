@@ -29,6 +29,8 @@ type feed struct {
 
 	following string             // replica whose log is read; only the program's goroutine changes it
 	unfollow  context.CancelFunc // ends that
+
+	before chan struct{} // closed when the latest order has an outcome; only the program's goroutine changes it
 }
 
 func newFeed(ctx context.Context, src Source, send func(any)) *feed {
@@ -159,13 +161,20 @@ func (f *feed) readLog(ctx context.Context, replica string) {
 	}
 }
 
-// carryOut gives the daemon an order and reports what came of it.
+// carryOut gives the daemon an order and reports what came of it. Orders go out one after another: off and on, in that
+// order, mean on.
 func (f *feed) carryOut(intent state.Intent) {
+	before, ended := f.before, make(chan struct{})
+	f.before = ended
 	f.running.Go(func() {
+		defer close(ended)
+		if before != nil {
+			<-before
+		}
 		ctx, cancel := context.WithTimeout(f.ctx, orderTimeout)
 		defer cancel()
 		text, err := f.order(ctx, intent)
-		f.send(state.Done{Text: text, Err: err, At: time.Now()})
+		f.send(state.Done{Of: intent, Text: text, Err: err, At: time.Now()})
 	})
 }
 

@@ -132,21 +132,6 @@ func heldText(n int) string {
 	return fmt.Sprintf("%d held requests finish", n)
 }
 
-func (s State) toggleAffinity() (State, Intent) {
-	r, ok := s.Current()
-	if !ok {
-		return s, Intent{}
-	}
-	m, ok := ModelOf(s.Shown().Status, r)
-	if !ok {
-		return s, Intent{}
-	}
-	if m.Affinity {
-		return s, Intent{Do: AffinityOff, Target: m.Alias}
-	}
-	return s, Intent{Do: AffinityOn, Target: m.Alias}
-}
-
 func (s State) pause() State {
 	if s.frozen != nil {
 		s.frozen = nil

@@ -50,6 +50,7 @@ type LogLines struct {
 
 // Done is the outcome of an Intent.
 type Done struct {
+	Of   Intent
 	Text string
 	Err  error
 	At   time.Time
@@ -115,6 +116,7 @@ func Reduce(s State, m Msg) (State, Intent) {
 	case LogLines:
 		return s.logged(m), Intent{}
 	case Done:
+		s = s.granted(m)
 		s.now = m.At
 		s.Flash = Flash{Text: m.Text, at: m.At}
 		if m.Err != nil {
@@ -150,6 +152,7 @@ func (s State) told(m Told) State {
 		p.At = m.At
 		p.History = p.History.add(p.Status)
 		p.Findings = explain.Find(p.Status, p.History.Waits)
+		s = s.seen(p.Status.Now)
 	}
 	for _, e := range m.Message.Recent {
 		p = p.with(e)

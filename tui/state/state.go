@@ -102,6 +102,7 @@ type State struct {
 	Ask      *Question
 	Flash    Flash
 	Log      LogView
+	wishes   map[string]wish // by model; affinity.go
 }
 
 // Picture is what the daemon said.
