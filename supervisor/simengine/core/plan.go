@@ -202,6 +202,10 @@ func (s *Scheduler) record(r *request, local, external int) {
 func (s *Scheduler) admit(b *batch, r *request, tokens int) {
 	r.phase = running
 	s.running = append(s.running, r)
+	if r.timing.Preemptions == 0 {
+		b.load.Admitted++
+		b.load.Cached += r.computed
+	}
 	s.registerBlocks(r, r.computed+tokens)
 	b.add(r, tokens)
 }
