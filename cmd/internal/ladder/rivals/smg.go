@@ -47,9 +47,9 @@ type told struct {
 
 // poll is what the last scrape of an engine said.
 type poll struct {
-	waiting int
-	kv      float64
-	since   int // turns sent there since
+	running, waiting int
+	kv               float64
+	since            int // turns sent there since
 }
 
 func newCacheAware(seed uint64) rule {
@@ -72,7 +72,7 @@ func (c *cacheAware) pick(f *fleet, t *placement.Turn, now time.Time) *replica {
 	if len(from) == 0 {
 		from = free
 	}
-	best := c.least(from, func(r *replica) float64 { return c.polls[r.index].wait() })
+	best := c.least(from, func(r *replica) float64 { return c.polls[r.index].wait(r.held) })
 	c.polls[best.index].since++
 	c.tell(t, best.index)
 	return best
@@ -86,7 +86,7 @@ func (c *cacheAware) poll(f *fleet, now time.Time) {
 	}
 	c.polls, c.polled = make([]poll, len(f.replicas)), now
 	for i, r := range f.replicas {
-		c.polls[i] = poll{waiting: r.stats.Waiting, kv: r.stats.KVUsed}
+		c.polls[i] = poll{running: r.stats.Running, waiting: r.stats.Waiting, kv: r.stats.KVUsed}
 	}
 }
 
@@ -95,12 +95,14 @@ func (p poll) over() bool {
 	return p.waiting >= waiting || p.kv >= kv
 }
 
-// wait is the expected wait in seconds. vLLM's scrape has no queued tokens and
-// no rate, so every request counts as 1024 tokens at 2000 a second.
-func (p poll) wait() float64 {
+// wait is the expected wait in seconds on an engine with so many turns in flight.
+// vLLM's scrape has no queued tokens and no rate, so every request counts as 1024
+// tokens at 2000 a second: those that wait, run or were sent since, and turns in
+// flight that are neither.
+func (p poll) wait(held int) float64 {
 	const prompt, rate, pressure = 1024, 2000, 0.15
 	kv := min(p.kv, 0.999)
-	return prompt*float64(p.waiting+p.since)/rate + pressure*kv/(1-kv)
+	return prompt*float64(max(p.waiting+p.running+p.since, held))/rate + pressure*kv/(1-kv)
 }
 
 // coolest says which replicas of a set are not hot.

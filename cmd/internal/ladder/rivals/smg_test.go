@@ -131,8 +131,9 @@ func TestCacheAwareWithAllOver(t *testing.T) {
 	}
 }
 
-// Without holders the expected wait decides: requests that wait, those sent
-// since the scrape, and how full the KV cache is.
+// Without holders the expected wait decides: requests that wait, run or were sent
+// since the scrape, those that the router knows of if they are more, and how full
+// the KV cache is.
 func TestCacheAwareRanksByExpectedWait(t *testing.T) {
 	b := newSMGBed(t)
 	b.scraped("a", 3, 0)
@@ -146,5 +147,26 @@ func TestCacheAwareRanksByExpectedWait(t *testing.T) {
 	b.scraped("a", 0, 0.6)
 	if got := b.play(4, 4000); got != "b" {
 		t.Errorf("a turn went to %s, which is fuller", got)
+	}
+	b.now = b.now.Add(11 * time.Second)
+	b.step(placement.Stats{Replica: "a", Engine: placement.EngineView{At: b.now, Running: 1}})
+	if got := b.play(5, 4000); got != "b" {
+		t.Errorf("a turn went to %s, where one runs", got)
+	}
+	for conversation := byte(6); conversation <= 8; conversation++ {
+		b.send(conversation, 4000)
+	}
+	held := b.p.f.replicas[0].held
+	if other := b.p.f.replicas[1].held; held+other != 3 || other > 2 || held > 2 {
+		t.Errorf("%d and %d in flight", held, other)
+	}
+	b.scraped("a", 0, 0) // a scrape that knows of none of them
+	b.scraped("b", 0, 0)
+	less := placement.ReplicaID("a")
+	if held > 1 {
+		less = "b"
+	}
+	if _, at := b.send(9, 4000); at != less {
+		t.Errorf("a turn went to %s, which has more in flight", at)
 	}
 }
