@@ -35,12 +35,12 @@ func run(ctx context.Context, args []string, log io.Writer) error {
 	flags.StringVar(&o.VLLM, "vllm", "", "the vllm `program` of a CPU build, else the one that `warden setup --device cpu` made")
 	flags.StringVar(&o.Peers, "peers", "", "`folder` of virtual environments with vllm-router and smg")
 	sessions := flags.String("sessions", "2,4,8,12,16", "concurrent sessions, a `list`")
-	flags.IntVar(&o.Rounds, "rounds", 3, "`times` each cell is repeated")
+	flags.IntVar(&o.Rounds, "rounds", 3, "`times` each cell is repeated; 0: measure only what the engines cost")
 	flags.DurationVar(&o.Length, "length", 50*time.Second, "`time` each cell takes")
 	arms := flags.String("arms", "", "only these, a `list` of parts of names")
 	flags.Uint64Var(&o.Seed, "seed", 1, "`number` that decides the texts")
 	out := flags.String("out", ".", "`folder` for ladder-vllm.md and ladder-vllm.json")
-	from := flags.String("from", "", "measure nothing: put these ladder-vllm.json together and simulate anew, a `list`")
+	from := flags.String("from", "", "measure nothing: put these ladder-vllm.json together and simulate anew, a `list`; those of -rounds 0 add what the others did not measure")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -57,8 +57,8 @@ func run(ctx context.Context, args []string, log io.Writer) error {
 	if *arms != "" {
 		o.Arms = strings.Split(*arms, ",")
 	}
-	if o.Rounds < 1 || o.Length < time.Second {
-		return fmt.Errorf("-rounds %d and -length %v: at least one round of one second", o.Rounds, o.Length)
+	if o.Rounds < 0 || o.Length < time.Second {
+		return fmt.Errorf("-rounds %d and -length %v: no rounds below 0, at least one second", o.Rounds, o.Length)
 	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -70,7 +70,7 @@ func run(ctx context.Context, args []string, log io.Writer) error {
 	}
 	o.Done = func(r realladder.Report) error { return write(*out, r) }
 	report, err := realladder.Run(ctx, o)
-	if len(report.Cells) > 0 { // also what was measured before an interruption
+	if len(report.Rates) > 0 { // also what was measured before an interruption
 		if writeErr := write(*out, report); err == nil {
 			err = writeErr
 		}

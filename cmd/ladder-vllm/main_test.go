@@ -14,7 +14,7 @@ func TestWrongUse(t *testing.T) {
 	for _, tc := range []struct{ args, says string }{
 		{"-sessions 2,x", `-sessions "2,x"`},
 		{"-sessions 0", "at least 1"},
-		{"-rounds 0", "at least one round"},
+		{"-rounds -1", "no rounds below 0"},
 		{"-from absent.json", "absent.json"},
 		{"-from main.go", "main.go is no report"},
 		{"-arms nginx", `no arm is called "nginx"`},

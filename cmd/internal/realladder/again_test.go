@@ -1,6 +1,7 @@
 package realladder
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -23,6 +24,7 @@ func TestAgain(t *testing.T) {
 	first, second := reportOf(12), reportOf(8)
 	second.Started = first.Started.Add(time.Hour)
 	second.Machine.LoadBefore = 7
+	first.Seconds, second.Seconds = 20, 20
 	whole, err := Again([]Report{first, second}, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -42,6 +44,34 @@ func TestAgain(t *testing.T) {
 		if most := figuresOfSimulated(whole.Bounds[i].Result); ours.TokensPerMinute > most.TokensPerMinute || ours.SessionsPerHour > most.SessionsPerHour {
 			t.Errorf("%d sessions: %+v exceed the bound %+v", sessions, ours, most)
 		}
+	}
+}
+
+// A machine that is shared is not as fast in one run as in the next.
+func TestEachLoadHasTheRatesOfItsRun(t *testing.T) {
+	first, second := reportOf(12), reportOf(8)
+	second.Rates[0].Decode[0] = 0.010
+	first.Seconds, second.Seconds = 1, 1
+	rates := Report{Machine: first.Machine, Rates: []Rates{{Cached: 4e-6}, {Cached: 6e-6}}}
+	whole, err := Again([]Report{first, rates, second}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if slow, fast := whole.ratesFor(8).Decode[0], whole.ratesFor(12).Decode[0]; slow != 0.010 || fast != 0.005 {
+		t.Errorf("a decode step takes %v s at 8 sessions, %v s at 12", slow, fast)
+	}
+	if got := mean(whole.Rates); math.Abs(got.Cached-5e-6) > 1e-9 || got.Decode[0] != 0.0075 {
+		t.Errorf("mean of all %+v", got)
+	}
+	if len(whole.Further) != 1 {
+		t.Errorf("begun %v", whole.Further)
+	}
+	if other := whole.ratesFor(4); other.Decode[0] != 0.0075 {
+		t.Errorf("a load of no run: %+v", other)
+	}
+	rates.Machine.Versions = map[string]string{"vllm": "1"}
+	if _, err := Again([]Report{first, rates}, 1); err == nil || !strings.Contains(err.Error(), "or versions") {
+		t.Errorf("error %v for another vLLM's rates", err)
 	}
 }
 

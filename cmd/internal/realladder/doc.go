@@ -12,7 +12,7 @@
 //	peers.go      HAProxy, vllm-router, smg: their policies (how they start: cmd/internal/proxies)
 //	talk.go       answers that can be replayed token by token
 //	rates.go      what this machine's engines cost, measured; fit.go: the fit
-//	simulate.go   the same cells in virtual time
+//	simulate.go   the same cells in virtual time; gauges.go: what routers see of their engines
 //	again.go      several runs in one report, simulated anew
 //	report.go     medians, comparisons, Markdown and JSON
 //	tables.go     the Markdown

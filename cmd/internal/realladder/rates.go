@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/lm-warden/warden/supervisor/simengine/core"
+	"github.com/lm-warden/warden/supervisor/vllm/tiny"
 )
 
 // Rates are what this machine's engines cost, in seconds, fitted to
@@ -27,14 +28,23 @@ type Rates struct {
 	// A decode step of k requests with c tokens of context in all takes
 	// Decode[0] + Decode[1]·k + Decode[2]·c.
 	Decode [3]float64 `json:"decode_step_seconds"`
+	// Cached is what each token of a prompt takes that the prefix cache has: it is
+	// not computed, but goes through the template, the tokenizer and the block
+	// hashes. 0: not measured.
+	Cached float64 `json:"cached_token_seconds,omitempty"`
+	// Loads are the sessions of the cells that were measured in the same run; none:
+	// those of the whole report.
+	Loads []int `json:"loads,omitempty"`
 	// Error is the largest relative error of the fits.
 	Error float64 `json:"largest_relative_error"`
 }
 
-// What is measured: lengths of cold prompts; batches and their contexts, which
+// What is measured: lengths of cold prompts; those of prompts that come back with
+// nextTokens more, as turns of a conversation do; batches and their contexts, which
 // together fit the KV cache.
 var (
 	prefillLengths = []int{200, 800, 1600, 2400, 3600}
+	cachedLengths  = []int{800, 1600, 2400, 3200}
 	decodeBatches  = []batch{{1, 500}, {1, 2500}, {2, 1500}, {3, 700}, {3, 2700}}
 )
 
@@ -43,12 +53,19 @@ var (
 type batch struct{ requests, context int }
 
 // whole is the batch's context in the middle of its decoding, in tokens.
-func (b batch) whole() float64 { return float64(b.requests * (b.context + decodeTokens/2)) }
+func (b batch) whole() float64 {
+	return float64(b.requests * (b.context + aroundPrompt + decodeTokens/2))
+}
 
 const (
 	measurements = 3 // of each point; the median counts
 	decodeTokens = 48
+	nextTokens   = 160
+	blockTokens  = 32 // of the KV cache, see tiny.HeavyArgs
 )
+
+// aroundPrompt is what the chat template adds to a prompt, in tokens.
+var aroundPrompt = tiny.MessageTokens("user") + tiny.PromptTokens
 
 // measureRates finds out what the engines cost.
 func measureRates(ctx context.Context, client *http.Client, engines []string) (Rates, error) {
@@ -59,7 +76,14 @@ func measureRates(ctx context.Context, client *http.Client, engines []string) (R
 		if err != nil {
 			return Rates{}, err
 		}
-		prefill.add(seconds, 1, float64(n), float64(n)*float64(n))
+		prefill.add(seconds, prefillTerms(n+aroundPrompt, 0)...)
+	}
+	for _, n := range cachedLengths {
+		seconds, err := m.resumed(ctx, n)
+		if err != nil {
+			return Rates{}, err
+		}
+		prefill.add(seconds, prefillTerms(n+nextTokens+aroundPrompt, n/blockTokens*blockTokens)...)
 	}
 	for _, b := range decodeBatches {
 		seconds, err := m.median(ctx, m.prompts(b.requests, b.context), decodeTokens)
@@ -69,10 +93,18 @@ func measureRates(ctx context.Context, client *http.Client, engines []string) (R
 		decode.add(seconds, 1, float64(b.requests), b.whole())
 	}
 	var r Rates
-	copy(r.Prefill[:], prefill.solve())
+	r.Cached = prefill.solve()[len(r.Prefill)]
+	copy(r.Prefill[:], prefill.factors)
 	copy(r.Decode[:], decode.solve())
 	r.Error = max(prefill.worst(), decode.worst())
 	return r, nil
+}
+
+// prefillTerms are what Prefill and Cached are the factors of when so many of a
+// prompt's n tokens are cached.
+func prefillTerms(n, cached int) []float64 {
+	whole, known := float64(n), float64(cached)
+	return []float64{1, whole - known, whole*whole - known*known, known}
 }
 
 // meter measures all engines at the same time.
@@ -112,6 +144,39 @@ func (m *meter) median(ctx context.Context, prompts func() []string, tokens int)
 	return all[len(all)/2], nil
 }
 
+// resumed is the time until the first token of prompts of which the engine has so
+// many tokens in its cache, and nextTokens not. In seconds.
+func (m *meter) resumed(ctx context.Context, cached int) (float64, error) {
+	var all []float64
+	for range measurements {
+		var first, next []string
+		for range m.engines {
+			first = append(first, m.prompts(1, cached)()...)
+			next = append(next, first[len(first)-1]+m.prompts(1, nextTokens)()[0])
+		}
+		for _, prompts := range [][]string{first, next} {
+			seconds, err := m.once(ctx, inTurn(prompts), 1)
+			if err != nil {
+				return 0, err
+			}
+			if &prompts[0] == &next[0] {
+				all = append(all, seconds...)
+			}
+		}
+	}
+	slices.Sort(all)
+	return all[len(all)/2], nil
+}
+
+// inTurn makes one prompt after the other, for one engine after the other.
+func inTurn(prompts []string) func() []string {
+	return func() []string {
+		first := prompts[:1]
+		prompts = prompts[1:]
+		return first
+	}
+}
+
 func (m *meter) once(ctx context.Context, prompts func() []string, tokens int) ([]float64, error) {
 	var (
 		wg    sync.WaitGroup
@@ -142,16 +207,17 @@ func (m *meter) once(ctx context.Context, prompts func() []string, tokens int) (
 	return times, first
 }
 
-// stream asks for tokens and returns when each came, from the request on.
+// stream asks for tokens, as the load does, and returns when each came, from the
+// request on. What vLLM sends before the first of them comes along with it.
 func (m *meter) stream(ctx context.Context, engine, prompt string, tokens int) ([]time.Duration, error) {
 	body, err := json.Marshal(map[string]any{
-		"model": model, "prompt": prompt, "max_tokens": tokens, "stream": true,
+		"model": model, "messages": []any{map[string]string{"role": "user", "content": prompt}}, "max_tokens": tokens, "stream": true,
 		"allowed_token_ids": []int{answerToken}, "ignore_eos": true,
 	})
 	if err != nil {
 		return nil, err
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, engine+"/v1/completions", bytes.NewReader(body))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, engine+"/v1/chat/completions", bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
@@ -181,7 +247,8 @@ func (m *meter) stream(ctx context.Context, engine, prompt string, tokens int) (
 
 // cost is the rates in the simulated engine's terms. What a step costs besides
 // its tokens cannot be told from what a request costs besides its steps: the
-// profile of this machine says how much the former is.
+// profile of this machine says how much the former is. The latter holds up the
+// engine: its frontend has no core of its own.
 func (r Rates) cost() (core.Cost, error) {
 	profile, err := core.FindProfile(simulatedProfile)
 	if err != nil {
@@ -192,7 +259,8 @@ func (r Rates) cost() (core.Cost, error) {
 	step := r.step()
 	base := min(profile.Cost.Base, duration(r.Prefill[0]), duration(step[0]))
 	return core.Cost{
-		Base: base, Frontend: duration(r.Prefill[0]) - base, Floor: duration(step[0]) - base,
+		Base: base, Floor: duration(step[0]) - base,
+		Admission: duration(r.Prefill[0]) - base, CachedToken: nanoseconds(r.Cached),
 		PerToken:       nanoseconds(r.Prefill[1]),
 		PrefillContext: 2 * nanoseconds(r.Prefill[2]), // a prompt's mean context is half of it
 		DecodeContext:  nanoseconds(step[1]),
@@ -210,11 +278,16 @@ func (r Rates) step() []float64 {
 	return f.solve()
 }
 
-// mean averages measurements of one machine; the error is the largest.
+// mean averages measurements of one machine, what few of them know over those; the
+// error is the largest.
 func mean(all []Rates) Rates {
 	var m Rates
-	n := float64(len(all))
+	n, known := float64(len(all)), 0.0
 	for _, r := range all {
+		if r.Cached > 0 {
+			known++
+			m.Cached += (r.Cached - m.Cached) / known
+		}
 		for i := range m.Prefill {
 			m.Prefill[i] += r.Prefill[i] / n
 			m.Decode[i] += r.Decode[i] / n

@@ -58,6 +58,7 @@ func TestMeasuredRatesAreTheEngines(t *testing.T) {
 	}
 	want := profile.Cost
 	want.PrefillContext, want.DecodeContext = 20, 300 // the profile leaves them out
+	want.Admission, want.Frontend, want.CachedToken = want.Frontend, 0, 5000
 	synctest.Test(t, func(t *testing.T) {
 		s, err := server.New(server.Options{
 			Model: model, Tokenizer: prompt.Bytes,
@@ -92,7 +93,8 @@ func TestMeasuredRatesAreTheEngines(t *testing.T) {
 			"prefill context": {got.PrefillContext, want.PrefillContext},
 			"decode context":  {got.DecodeContext, want.DecodeContext},
 			"step":            {float64(got.Base + got.Floor), float64(want.Base + want.Floor)},
-			"frontend":        {float64(got.Frontend), float64(want.Frontend)},
+			"admission":       {float64(got.Admission), float64(want.Admission)},
+			"cached token":    {got.CachedToken, want.CachedToken},
 		} {
 			if math.Abs(pair[0]/pair[1]-1) > 0.05 {
 				t.Errorf("%s: measured %v, is %v", name, pair[0], pair[1])

@@ -5,6 +5,7 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -210,10 +211,11 @@ func TestMarkdown(t *testing.T) {
 func TestMeanOfRates(t *testing.T) {
 	got := mean([]Rates{
 		{Prefill: [3]float64{1, 2, 3}, Decode: [3]float64{2, 0, 0}, Error: 0.1},
-		{Prefill: [3]float64{3, 4, 5}, Decode: [3]float64{4, 2, 0}, Error: 0.3},
+		{Prefill: [3]float64{3, 4, 5}, Decode: [3]float64{4, 2, 0}, Cached: 4, Error: 0.3},
+		{Prefill: [3]float64{2, 3, 4}, Decode: [3]float64{3, 1, 0}, Cached: 6},
 	})
-	want := Rates{Prefill: [3]float64{2, 3, 4}, Decode: [3]float64{3, 1, 0}, Error: 0.3}
-	if got != want {
+	want := Rates{Prefill: [3]float64{2, 3, 4}, Decode: [3]float64{3, 1, 0}, Cached: 5, Error: 0.3}
+	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }

@@ -59,7 +59,14 @@ func play(r Rates, policy string, sessions int, length time.Duration, seed uint6
 			BlockSize: profile.BlockSize, Blocks: profile.Blocks * times, MaxNumSeqs: maxNumSeqs, Cost: cost,
 		})
 	}
-	return ladder.PlayNamed(ladder.Run{Work: workload(sessions), Fleet: fleet, Seed: seed, Length: length}, policy)
+	run := ladder.Run{Work: workload(sessions), Fleet: fleet, Seed: seed, Length: length}
+	p, err := ladder.NewPolicy(policy, run)
+	if err != nil {
+		return ladder.Result{}, err
+	}
+	result, err := ladder.Play(run, newGauges(p, run.Work.Shared, scrapes(policy)))
+	result.Policy = policy
+	return result, err
 }
 
 // workload is the load of all cells with the lengths that the engines count: the

@@ -75,12 +75,20 @@ func (r Report) writeHead(b *strings.Builder) {
 	if len(r.Rates) > 0 {
 		x := mean(r.Rates)
 		fmt.Fprintf(b, "\nThis machine's rates, measured on both engines at once, mean of %d measurements over the run: a cold prompt of n tokens takes "+
-			"%.0f ms + %.3f ms·n + %.2g ms·n²; a decode step %.2f ms + %.2f ms a request + %.2g ms a token of context. Each fit is within %.0f %%.\n",
-			len(r.Rates), 1e3*x.Prefill[0], 1e3*x.Prefill[1], 1e3*x.Prefill[2], 1e3*x.Decode[0], 1e3*x.Decode[1], 1e3*x.Decode[2], 100*x.Error)
+			"%.0f ms + %.3f ms·n + %.2g ms·n²; a decode step %.2f ms + %.2f ms a request + %.2g ms a token of context. Each fit is within %.0f %%.%s Each load is simulated with the rates of its own run.\n",
+			len(r.Rates), 1e3*x.Prefill[0], 1e3*x.Prefill[1], 1e3*x.Prefill[2], 1e3*x.Decode[0], 1e3*x.Decode[1], 1e3*x.Decode[2], 100*x.Error, cachedText(x.Cached))
 	}
 	for _, a := range r.Absent {
 		fmt.Fprintf(b, "\nAbsent: %s (%s).\n", a.Arm, a.Why)
 	}
+}
+
+// cachedText says what a cached token costs.
+func cachedText(seconds float64) string {
+	if seconds == 0 {
+		return " What a cached token costs was not measured and counts as nothing."
+	}
+	return fmt.Sprintf(" A cached token of a prompt takes %.1f µs.", 1e6*seconds)
 }
 
 func (r Report) writeMeasured(b *strings.Builder, sessions int) {
