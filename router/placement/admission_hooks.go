@@ -9,7 +9,8 @@ import (
 // The Placer calls these at the moments that admission has to know of. They do
 // nothing while another policy is on.
 
-// returned learns the gap of a conversation that has come back.
+// returned learns the gap of a conversation that has come back, and notes whether
+// it was still promised its cache.
 func (a *admission) returned(p *Placer, t *turn, now time.Time) {
 	if a == nil || t.session == nil {
 		return
@@ -17,6 +18,9 @@ func (a *admission) returned(p *Placer, t *turn, now time.Time) {
 	s := t.session
 	if s.EndedAt().IsZero() || s.InFlight() > 0 || s.Waiting() > 0 {
 		return
+	}
+	if r := s.Resident(); r != nil {
+		t.faded = a.gaps[s.Finish()].Returns(s.EndedAt(), now, a.horizon(r)) < ledger.LikelyGone
 	}
 	a.gaps[s.Finish()].Back(s, s.EndedAt(), now)
 }
@@ -73,10 +77,10 @@ func (a *admission) finished(p *Placer, t *turn, o Outcome, now time.Time) {
 }
 
 // observe feeds the safety control with the cached share of a resident's
-// history. A history that was edited breaks its own prefix: not the cache's
-// fault.
+// history. A history that was edited breaks its own prefix: not the cache's fault.
+// Nor is what others took of one who was likely gone: that was the intention.
 func (a *admission) observe(p *Placer, t *turn, o Outcome) {
-	if o.Failed || o.Aborted || o.CachedTokens < 0 || t.history == 0 || t.Fresh {
+	if o.Failed || o.Aborted || o.CachedTokens < 0 || t.history == 0 || t.Fresh || t.faded {
 		return
 	}
 	if float64(o.CachedTokens) < surpriseShare*float64(t.cached) {

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lm-warden/warden/router/placement/ledger"
 )
 
 // cacheFleet has room for n conversations of 10,000 tokens on each replica.
@@ -269,40 +268,6 @@ func TestNobodyWaitsForEver(t *testing.T) {
 	r.step(Tick{})
 	if r.waiting[second] || r.ended[second] != "" {
 		t.Errorf("the second: waiting %v, %q", r.waiting[second], r.ended[second])
-	}
-}
-
-func TestSafetyHandsOutLessAfterLosses(t *testing.T) {
-	r := admissionRig(t, 1, 3)
-	r.turn(big(1))
-	turns := func(n, found int) {
-		for range n {
-			d := r.place(big(1))
-			r.advance(time.Second)
-			o := done()
-			o.CachedTokens = found
-			r.finish(d.TurnID, o)
-		}
-	}
-	turns(12, 1000)
-	if got := r.replica("r0").Share; got >= 0.95 || got < ledger.SafetyFloor {
-		t.Errorf("share %.2f although nine tenths of the history were lost", got)
-	}
-	turns(1000, 1000)
-	if got := r.replica("r0").Share; got < ledger.SafetyFloor-0.001 || got > ledger.SafetyFloor+0.001 {
-		t.Errorf("share %.3f, want the floor %.2f", got, ledger.SafetyFloor)
-	}
-	turns(100, 9_500)
-	if got := r.replica("r0").Share; got > ledger.SafetyFloor+0.001 {
-		t.Errorf("share %.3f: it grew although nobody waits", got)
-	}
-	for range 20 { // somebody always waits, but not so long that others give way
-		id := r.arrive(Turn{Key: key(50), PromptTokens: 29_000, Root: 1})
-		turns(50, 9_500)
-		r.cancel(id)
-	}
-	if got := r.replica("r0").Share; got < ledger.SafetyCeiling-0.001 {
-		t.Errorf("share %.3f after a long time without losses", got)
 	}
 }
 

@@ -66,6 +66,7 @@ type turn struct {
 	history    int  // admission: tokens that its resident conversation had there
 	alone      bool // nothing else was held there
 	loose      bool // admission: takes room outside the resident set
+	faded      bool // admission: its resident conversation was likely gone when it came
 
 	// admission, while waiting: the replica whose next room is kept for it, and
 	// whether residents have begun to make that room
@@ -186,6 +187,9 @@ func (p *Placer) configure(cfg Config) {
 	cfg = cfg.withDefaults()
 	changed := p.place == nil || cfg.Policy != p.cfg.Policy
 	p.cfg = cfg
+	for _, r := range p.replicas {
+		r.Safety.Overcommit = cfg.Admission.Overcommit
+	}
 	if !changed {
 		return
 	}

@@ -14,6 +14,7 @@ func (p *Placer) setReplicas(set []Replica) {
 		r := p.byID[want.ID]
 		if r == nil || r.Generation != want.Generation {
 			r = ledger.NewReplica(p.rate)
+			r.Safety.Overcommit = p.cfg.Admission.Overcommit
 		}
 		if want.Accepting && !r.Accepting {
 			p.arrivals++

@@ -8,6 +8,13 @@ import (
 
 // AdmissionConfig tunes the admission policy. Zero fields take their defaults.
 type AdmissionConfig struct {
+	// Overcommit hands out so much more than each KV cache holds, as a share of
+	// it, between the limits below; less with a negative one. Where conversations
+	// nearly fit, some of it shortens the longest waits and lengthens the others.
+	// Default 0: on the ladder, 0.05 lowers the p95 of 16 sessions by 15 % and
+	// costs 24 sessions 2 % of their turns and 16 sessions on 36,000 tokens a
+	// replica 4 %; 0.1 costs those 7 and 8 %.
+	Overcommit float64
 	// RotateAfter is the wait of the first in the queue after which a resident
 	// conversation gives up its place at the end of a turn. Below the natural
 	// wait (queue position / conversations that fit x their length) it costs
@@ -28,7 +35,15 @@ type AdmissionConfig struct {
 	ForceAfter time.Duration
 }
 
+// The limits of AdmissionConfig.Overcommit. Half a cache too much is as good as no
+// admission; half of it kept free leaves room for what else shares a cache.
+const (
+	LeastOvercommit = -0.5
+	MostOvercommit  = 0.5
+)
+
 func (c AdmissionConfig) withDefaults() AdmissionConfig {
+	c.Overcommit = min(max(c.Overcommit, LeastOvercommit), MostOvercommit)
 	c.RotateAfter = orDefault(c.RotateAfter, 60*time.Second)
 	c.RotateHosted = max(c.RotateHosted, 0)
 	c.RotateShare = min(orDefault(c.RotateShare, 0.2), 1)
