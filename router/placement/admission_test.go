@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"testing"
 	"time"
-
 )
 
 // cacheFleet has room for n conversations of 10,000 tokens on each replica.
