@@ -70,7 +70,7 @@ type Config struct {
 	// AccessLog names a file that gets one JSON line for each request: ids,
 	// sizes, times and placement, never content (configs/access-log.schema.json
 	// says what). It is its owner's alone, and rotated: 100 MB a file, four older
-	// ones are kept. Empty: none is written.
+	// ones are kept, not compressed; logrotate may do that. Empty: none is written.
 	AccessLog string `mapstructure:"access_log"`
 	// SpoolDir is where request bodies above SpoolAboveMiB lie, in files without a
 	// name that go with their request. Where it is a tmpfs they are memory after

@@ -79,7 +79,7 @@ func (f *upFlags) register(a *app, cmd *cobra.Command) {
 	fl.StringVar(&f.KVOffload, "kv-offload", "", "`SIZE` of the KV cache's tier in host memory: auto, off or GiB per replica")
 	fl.Bool("parallel-start", false, "start all replicas at once [WARDEN_ENGINE_PARALLEL_START]")
 	fl.String("api-keys-file", "", "0600 `FILE` of API keys (warden keys) [WARDEN_API_KEYS_FILE]")
-	fl.String("access-log", "", "`FILE` for one JSON line a request, never content [WARDEN_ACCESS_LOG]")
+	fl.String("access-log", "", "`FILE` for a JSON line a request, never content; rotated, not compressed [WARDEN_ACCESS_LOG]")
 	fl.String("tls-cert", "", "PEM `FILE` of the API's certificate chain [WARDEN_TLS_CERT]")
 	fl.String("tls-key", "", "PEM `FILE` of its private key [WARDEN_TLS_KEY]")
 	fl.Bool("insecure", false, "listen beyond loopback without API keys [WARDEN_INSECURE]")
