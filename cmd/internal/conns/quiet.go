@@ -26,26 +26,44 @@ func (q *quiet) add(m *member, now time.Time) {
 	}
 }
 
-func (q *quiet) remove(m *member) {
+// remove says whether it was one of them.
+func (q *quiet) remove(m *member) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if m.place != nil {
-		q.all.Remove(m.place)
-		m.place = nil
+	return q.take(m)
+}
+
+func (q *quiet) take(m *member) bool {
+	if m.place == nil {
+		return false
 	}
+	q.all.Remove(m.place)
+	m.place = nil
+	return true
 }
 
 // endOne closes the one that has been quiet longest; false when all are busy.
 func (q *quiet) endOne(now time.Time) bool {
-	q.mu.Lock()
-	first := q.all.Front()
-	if first == nil || now.Sub(first.Value.(*member).since) < quietAfter {
-		q.mu.Unlock()
+	m := q.takeOldest(now)
+	if m == nil {
 		return false
 	}
-	q.mu.Unlock()
-	first.Value.(*member).Close()
+	m.Close()
 	return true
+}
+
+// takeOldest takes it out, so that a request that begins there from now on finds
+// its connection closed, as one that crosses with any end of an idle connection.
+func (q *quiet) takeOldest(now time.Time) *member {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	first := q.all.Front()
+	if first == nil || now.Sub(first.Value.(*member).since) < quietAfter {
+		return nil
+	}
+	m := first.Value.(*member)
+	q.take(m)
+	return m
 }
 
 // Track is part of an http.Server's ConnState: it tells which connections

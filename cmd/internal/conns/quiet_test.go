@@ -89,6 +89,32 @@ func TestQuietConnectionsGiveWay(t *testing.T) {
 	})
 }
 
+// A request that begins and a place that is wanted meet: one of them gets the
+// connection, never both.
+func TestARequestIsNotEndedAsQuiet(t *testing.T) {
+	crowd := NewCrowd(nil, 1, slog.New(slog.DiscardHandler))
+	now := time.Now()
+	both := 0
+	for range 20_000 {
+		here, there := net.Pipe()
+		m := &member{Conn: there, of: crowd}
+		crowd.open.Add(1)
+		crowd.quiet.add(m, now.Add(-time.Hour))
+		begun, ended := make(chan bool), make(chan bool)
+		go func() { begun <- crowd.quiet.remove(m) }()
+		go func() { ended <- crowd.quiet.endOne(now) }()
+		served, closed := <-begun, <-ended
+		if served && closed {
+			both++
+		}
+		m.Close()
+		here.Close()
+	}
+	if open := crowd.open.Load(); both > 0 || open != 0 {
+		t.Errorf("%d requests were ended as quiet connections; %d count as open", both, open)
+	}
+}
+
 // A connection that was taken for the length of an answer comes back as a new
 // one: busy until then, left alone for a moment, and then one like the others.
 func TestConnectionsThatComeBackGiveWay(t *testing.T) {
