@@ -9,7 +9,7 @@ import (
 	"github.com/lm-warden/warden/router/placement"
 )
 
-// writeKnob says what waiting costs, and how RotateAfter moves it. In a closed
+// writeKnob says what waiting costs, and how the knobs move it. In a closed
 // loop without pauses the mean wait is sessions / turns a second - decoding:
 // who raises the throughput lowers it, and nothing else does. A policy chooses
 // only whose wait it is.
@@ -26,11 +26,11 @@ func (r Report) writeKnob(w io.Writer) {
 	}
 	fmt.Fprintf(w, "\n### The p95, and the knob\n\nBy Little's law the mean time to first token of a closed loop is sessions / turns per second - decoding. "+
 		"A policy chooses only who waits: for a p95 no higher than that of the row, at least the last column's share of all turns has to wait as long. "+
-		"`RotateAfter` is the wait of the first in the queue after which a resident conversation gives up its place, `RotateShare` the part of an engine's time that this may cost.\n\n"+
+		"`RotateAfter` is the wait of the first in the queue after which a resident conversation gives up its place, `RotateShare` the part of an engine's time that this may cost. `Overcommit` is what is handed out beyond a KV cache, as a share of it: it moves the wait from first turns to all.\n\n"+
 		"| load | policy | mean s | p50 s | p95 s | turns/min | session p50 s | least share that waits |\n|---|---|---|---|---|---|---|---|\n%s", rows.String())
 }
 
-// knob is admission with another RotateAfter.
+// knob is admission with other settings than its own.
 type knob struct {
 	name   string
 	config placement.AdmissionConfig
@@ -50,7 +50,16 @@ func knobs() []knob {
 			placement.AdmissionConfig{RotateAfter: k.after, RotateShare: k.share},
 		})
 	}
+	for _, share := range []float64{-0.05, 0.05, 0.1, 0.2} {
+		all = append(all, knob{Overcommitted(share), placement.AdmissionConfig{Overcommit: share}})
+	}
 	return all
+}
+
+// Overcommitted is the name of admission with that Overcommit, as PlayNamed takes
+// it. It must be one of those that are played here: -0.05, 0.05, 0.1 and 0.2.
+func Overcommitted(share float64) string {
+	return fmt.Sprintf("%s, Overcommit %.2f", placement.PolicyAdmission, share)
 }
 
 func knobNames() (names []string) {

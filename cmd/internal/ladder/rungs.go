@@ -208,5 +208,6 @@ func (b *builder) knob(f Fleet) {
 	for _, n := range []int{16, 24, 32} {
 		b.add(groupKnob, Reference(n), f, all)
 	}
+	b.add(groupKnob, named(Reference(16), "reference, 36,000 KV tokens a replica"), f.WithKV(smallKV), all)
 	b.add(groupKnob, LongSessions(24), f, all)
 }
