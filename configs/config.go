@@ -139,6 +139,8 @@ type Model struct {
 	Affinity string `mapstructure:"affinity" oneof:"affinity admission balance on off"`
 	// SpillLimit is "auto" (max_num_seqs / 4) or a number of requests.
 	SpillLimit string `mapstructure:"spill_limit" type:"string,integer" pattern:"^(auto|[1-9][0-9]*)$" min:"1"`
+	// Admission tunes that policy.
+	Admission Admission `mapstructure:"admission"`
 	// MaxNumSeqs is the engine's limit of concurrent sequences; 0: as many as the
 	// KV cache holds typical sessions, 32 to 256.
 	MaxNumSeqs int `mapstructure:"max_num_seqs" min:"0"`

@@ -3,6 +3,7 @@ package configs
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -55,6 +56,8 @@ func TestLoadErrorsNameFileAndLine(t *testing.T) {
 		{"of the top in a section", "engine:\n  insecur: true\n", `:2: unknown key "insecur", did you mean "insecure"? It belongs at the top level`},
 		{"nothing like it", "listen: x\nzzzzzzzzz: 3\n", `:2: unknown key "zzzzzzzzz"`},
 		{"in a model", "models:\n- alias: a/b\n  spil_limit: 3\n", `:3: unknown key "spil_limit", did you mean "spill_limit"?`},
+		{"in a model's section", "models:\n- alias: a/b\n  admission:\n    overcomit: 0.1\n", `:4: unknown key "overcomit", did you mean "overcommit"?`},
+		{"of a model's section", "models:\n- alias: a/b\n  overcomit: 0.1\n", `:3: unknown key "overcomit", did you mean "overcommit"? It belongs under "admission"`},
 		{"in a section", "engine:\n  vlm: x\n", `:2: unknown key "vlm", did you mean "vllm"?`},
 		{"map instead of list", "models:\n  qwen: {}\n", `:2: a list is wanted here`},
 		{"bad duration", "drain: soon\n", "'drain' time: invalid duration"},
@@ -103,6 +106,15 @@ func TestValidate(t *testing.T) {
 		{"tier", func(c *Config) { c.Models = []Model{{Alias: "qwen3-4b", KVOffload: "16G"}} }, "kv_offload"},
 		{"tier of nothing", func(c *Config) { c.Models = []Model{{Alias: "qwen3-4b", KVOffload: "NaN"}} }, "kv_offload"},
 		{"spill", func(c *Config) { c.Models = []Model{{Alias: "qwen3-4b", SpillLimit: "0"}} }, "spill_limit"},
+		{"overcommit in percent", func(c *Config) {
+			c.Models = []Model{{Alias: "qwen3-4b", Admission: Admission{Overcommit: 10}}}
+		}, "overcommit 10"},
+		{"overcommit", func(c *Config) {
+			c.Models = []Model{{Alias: "qwen3-4b", Admission: Admission{Overcommit: math.NaN()}}}
+		}, "overcommit NaN"},
+		{"rotation backwards", func(c *Config) {
+			c.Models = []Model{{Alias: "qwen3-4b", Admission: Admission{RotateAfter: -time.Second, RotateShare: 20}}}
+		}, "rotate_share 20"},
 		{"policy", func(c *Config) { c.Models = []Model{{Alias: "qwen3-4b", Affinity: "maybe"}} }, "maybe"},
 		{"env", func(c *Config) { c.Models = []Model{{Alias: "qwen3-4b", Env: []string{"=x"}}} }, "NAME=value"},
 	} {

@@ -53,21 +53,31 @@ func unknownKey(file string, key *yaml.Node, t reflect.Type) *KeyError {
 		e.Under = "at the top level"
 		return e
 	}
-	for i := range root.NumField() {
-		section := root.Field(i)
-		fields := section.Type
+	e.searchSections(root, t)
+	return e
+}
+
+// searchSections looks for what was meant in the sections of t and in theirs, but
+// not in the one where it was written.
+func (e *KeyError) searchSections(t, written reflect.Type) {
+	for i := range t.NumField() {
+		section, fields := t.Field(i), t.Field(i).Type
 		if fields.Kind() == reflect.Slice {
 			fields = fields.Elem()
 		}
-		if fields.Kind() != reflect.Struct || fields == t {
+		if fields.Kind() != reflect.Struct {
 			continue
 		}
-		if e.Nearest = Nearest(key.Value, keysOf(fields)); e.Nearest != "" {
-			e.Under = fmt.Sprintf("under %q", section.Tag.Get("mapstructure"))
-			return e
+		if fields != written {
+			if e.Nearest = Nearest(e.Key, keysOf(fields)); e.Nearest != "" {
+				e.Under = fmt.Sprintf("under %q", section.Tag.Get("mapstructure"))
+				return
+			}
+		}
+		if e.searchSections(fields, written); e.Nearest != "" {
+			return
 		}
 	}
-	return e
 }
 
 func checkNode(file string, node *yaml.Node, t reflect.Type) error {

@@ -100,6 +100,8 @@ func TestSchemaAgreesWithLoader(t *testing.T) {
 		{"all bodies", "spool_above_mib: 0\n", false},
 		{"bodies in bytes", "spool_above_mib: 16777216\n", false},
 		{"spill limit 0", "models:\n- alias: qwen3-4b\n  spill_limit: 0\n", false},
+		{"overcommit", "models:\n- alias: qwen3-4b\n  admission:\n    overcommit: -0.1\n    rotate_after: 90s\n", true},
+		{"overcommit in percent", "models:\n- alias: qwen3-4b\n  admission:\n    overcommit: 10\n", false},
 		{"policy", "models:\n- alias: qwen3-4b\n  affinity: sometimes\n", false},
 		{"system turns", "models:\n- alias: qwen3-4b\n  system_turns: drop\n", false},
 		{"negative dp", "models:\n- alias: qwen3-4b\n  dp: -1\n", false},

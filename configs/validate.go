@@ -165,6 +165,9 @@ func (m Model) validate(i int) []error {
 	if _, _, err := m.Offload(); err != nil {
 		add("%w", err)
 	}
+	if err := m.Admission.validate(); err != nil {
+		add("%w", err)
+	}
 	if turns := []string{SystemTurnsAuto, SystemTurnsKeep, SystemTurnsFold, SystemTurnsRejectOnce}; !slices.Contains(turns, m.SystemTurns) {
 		add("system_turns %q: must be one of %s", m.SystemTurns, strings.Join(turns, ", "))
 	}

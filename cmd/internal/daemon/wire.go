@@ -62,6 +62,9 @@ func (d *Daemon) newRouter() (*router.Router, error) {
 			Placement: placement.Config{
 				Policy: m.Affinity, SpillLimit: m.SpillAt, SessionTTL: d.cfg.SessionTTL,
 				MaxSessions: d.cfg.MaxSessions, MaxWait: d.cfg.MaxWait,
+				Admission: placement.AdmissionConfig{
+					Overcommit: m.Admission.Overcommit, RotateAfter: m.Admission.RotateAfter, RotateShare: m.Admission.RotateShare,
+				},
 			},
 		})
 	}
