@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/lm-warden/warden/router/dialect"
 	"github.com/lm-warden/warden/router/gate"
@@ -71,11 +73,28 @@ func (x *exchange) brokeOff(p *place, err error) (again bool) {
 		x.cut()
 		return false
 	}
+	if link.Own(err) {
+		return x.exhausted(err)
+	}
 	x.turn.d.failed(p.up, err)
 	x.router.metrics.Retried(x.record.Model, metrics.RetryConnection)
 	x.router.opts.Log.Warn("replica broke off before its first byte", "replica", p.up.id, "model", x.record.Model,
 		"session", x.turn.key.Short(), "err", err)
 	return true
+}
+
+// exhausted answers a request that warden itself has no means for: no replica is
+// to blame, and none is tried in vain.
+func (x *exchange) exhausted(err error) (again bool) {
+	x.record.Failed, x.record.Replica, x.record.Generation = true, "", 0
+	x.router.metrics.Retried(x.record.Model, metrics.RetryOwnLimit)
+	x.router.opts.Log.Warn("warden has run into a limit of its own and cannot reach its replicas", "model", x.record.Model, "err", err)
+	limit, _ := errors.AsType[syscall.Errno](err)
+	x.refuse(refusal{Error: dialect.Error{Status: http.StatusServiceUnavailable, Code: string(whyExhausted),
+		Message: fmt.Sprintf("warden cannot reach its replicas, which are not at fault: %v; raise its limits "+
+			"(ulimit -n, memory, fs.epoll.max_user_watches) or send fewer requests at once", limit)},
+		retryAfter: time.Second})
+	return false
 }
 
 // engineRefused handles an answer with an error status. Most of them are about

@@ -27,6 +27,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type memory struct {
 	mu        sync.Mutex
 	listeners map[string]*memoryListener
+	refuse    error // engines cannot be reached for this reason
 }
 
 type memoryListener struct {
@@ -49,8 +50,11 @@ func (m *memory) listen(name string) *memoryListener {
 
 func (m *memory) dial(ctx context.Context, name string) (net.Conn, error) {
 	m.mu.Lock()
-	l := m.listeners[name]
+	l, refuse := m.listeners[name], m.refuse
 	m.mu.Unlock()
+	if refuse != nil && strings.HasPrefix(name, "mem:") {
+		return nil, refuse
+	}
 	if l == nil {
 		return nil, errors.New("no such address: " + name)
 	}

@@ -66,6 +66,7 @@ const (
 	whyClosed    placement.Why = "closed"
 	whyResent    placement.Why = "resent"
 	whyTooMany   placement.Why = "too_many_requests"
+	whyExhausted placement.Why = "own_limit"
 )
 
 // closedRetry is when to ask again after a shutdown: a service manager that

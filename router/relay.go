@@ -95,6 +95,11 @@ func (x *exchange) broken(p *place, err error) (again bool) {
 		return false
 	}
 	x.record.Failed = true
+	if link.Own(err) {
+		x.record.Cause = string(whyExhausted)
+		x.router.opts.Log.Warn("warden has run into a limit of its own in the middle of an answer", "model", x.record.Model, "err", err)
+		panic(http.ErrAbortHandler)
+	}
 	x.turn.d.failed(p.up, err)
 	x.router.opts.Log.Warn("replica broke off in the middle of an answer", "replica", p.up.id, "model", x.record.Model,
 		"session", x.turn.key.Short(), "err", err)

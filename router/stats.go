@@ -53,7 +53,7 @@ func (d *deployment) account(t *turn, served *upstream, rec *Record) {
 		return
 	}
 	r := d.stats.of(served.id)
-	r.Ended(rec.Ended, rec.Failed || rec.Status >= 500)
+	r.Ended(rec.Ended, (rec.Failed || rec.Status >= 500) && rec.Cause != string(whyExhausted))
 	if measured := rec.Usage.PromptTokens >= 0; measured || !rec.FirstToken.IsZero() && t.class != identity.Auxiliary {
 		r.Used(rec.Ended, rec.Usage, t.estimate)
 	}

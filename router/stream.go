@@ -178,10 +178,18 @@ func (x *exchange) streamOver(p *place, resp *link.Answer, err error) (again boo
 	if x.ctx.Err() == nil && x.committed && !x.stream.MidEvent() {
 		x.send(resp, x.api.ErrorEvent(dialect.Error{
 			Status:  http.StatusBadGateway,
-			Message: fmt.Sprintf("replica %s broke off in the middle of its answer (%v); the answer is incomplete", p.up.id, err),
+			Message: fmt.Sprintf("%s in the middle of its answer (%v); the answer is incomplete", whoBroke(p, err), err),
 		}, x.requestID), true)
 	}
 	return x.broken(p, err)
+}
+
+// whoBroke names who ended an answer early.
+func whoBroke(p *place, err error) string {
+	if link.Own(err) {
+		return "warden ran into a limit of its own"
+	}
+	return fmt.Sprintf("replica %s broke off", p.up.id)
 }
 
 // wire is a client's connection below net/http, in the middle of an answer in

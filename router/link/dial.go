@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -41,4 +43,18 @@ func (e *dialError) Unwrap() error { return e.err }
 func NotConnected(err error) bool {
 	var d *dialError
 	return errors.As(err, &d)
+}
+
+// ownLimits are what this process or its machine may have run out of.
+var ownLimits = []syscall.Errno{
+	syscall.EMFILE, syscall.ENFILE, // descriptors
+	syscall.ENOSPC, // watches of epoll (fs.epoll.max_user_watches)
+	syscall.ENOMEM, syscall.ENOBUFS,
+	syscall.EADDRNOTAVAIL, // ports
+}
+
+// Own reports whether err is a limit of this process or its machine: it says
+// nothing of the engine, and another one could be reached no better.
+func Own(err error) bool {
+	return slices.ContainsFunc(ownLimits, func(e syscall.Errno) bool { return errors.Is(err, e) })
 }

@@ -26,6 +26,7 @@ const statusClientLeft = 499
 const (
 	RetryConnection = "connection"  // it could not be made, or broke
 	RetryEngineFull = "engine_full" // the engine said that it takes no more
+	RetryOwnLimit   = "own_limit"   // warden itself had no descriptors, memory or the like; not retried
 )
 
 // The results of a look into a prefix cache.
@@ -109,7 +110,7 @@ func (m *Set) latencies() {
 // Model makes the series of a model begin at zero: a rate over the first
 // failure needs a value before it.
 func (m *Set) Model(model string) {
-	for _, cause := range []string{RetryConnection, RetryEngineFull} {
+	for _, cause := range []string{RetryConnection, RetryEngineFull, RetryOwnLimit} {
 		m.retries.WithLabelValues(model, cause)
 	}
 	for _, cause := range breakCauses {
@@ -142,8 +143,7 @@ func (m *Set) Placed(model string, id placement.ReplicaID, reason placement.Reas
 	m.waited.WithLabelValues(model).Observe(waited.Seconds())
 }
 
-// Retried counts one failed attempt; cause is RetryConnection or
-// RetryEngineFull.
+// Retried counts one failed attempt; cause is one of those above.
 func (m *Set) Retried(model, cause string) { m.retries.WithLabelValues(model, cause).Inc() }
 
 // Decided counts the time that one placement took to decide.

@@ -172,7 +172,7 @@ func TestSeriesBeginAtZero(t *testing.T) {
 	m.Model("m")
 	m.Replica("m", "r0")
 	for name, want := range map[string]int{
-		"warden_retries_total": 2, "warden_prefix_breaks_total": 10, "warden_requests_failed_total": 2, "warden_requests_aborted_total": 2,
+		"warden_retries_total": 3, "warden_prefix_breaks_total": 10, "warden_requests_failed_total": 2, "warden_requests_aborted_total": 2,
 		"warden_output_tokens_total": 1, "warden_placement_wait_seconds": 1,
 	} {
 		if got := testutil.CollectAndCount(collector{Set: m}, name); got != want {

@@ -104,7 +104,7 @@ func (w *watch) warmUp(adopted bool) {
 		w.tell(machine.Warm{})
 		return
 	}
-	if w.ctx.Err() != nil || probe.Refused(err) { // an adopted engine may still be loading; a start has its own time limit
+	if w.ctx.Err() != nil || probe.Refused(err) || probe.Own(err) { // an adopted engine may still be loading; a start has its own time limit
 		return
 	}
 	now := time.Now()

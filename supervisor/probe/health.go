@@ -31,6 +31,8 @@ func (h *HealthTracker) Observe(r Result, silent bool) machine.Event {
 		return machine.Dead{Why: "the engine reports that its core is dead"}
 	case r.refused():
 		return machine.Dead{Why: r.unreachable()}
+	case Own(r.err): // nobody was asked
+		return nil
 	case r.Good():
 		h.bad = 0
 		h.good++

@@ -45,6 +45,8 @@ func TestHealthTracker(t *testing.T) {
 			machine.Dead{Why: "its socket /run/r0.sock was removed"}},
 		{"reset three times", []Result{{err: syscall.ECONNRESET}, {err: syscall.ECONNRESET}, {err: syscall.ECONNRESET}},
 			machine.Slow{Why: "/health fails: connection reset by peer"}},
+		{"no descriptors for asking", []Result{{err: syscall.EMFILE}, {err: syscall.EMFILE}, {err: os.NewSyscallError("epoll_ctl", syscall.ENOSPC)}}, nil},
+		{"good around it", []Result{good, {err: syscall.EMFILE}, good}, machine.Healthy{}},
 	}
 	for _, tt := range tests {
 		var h HealthTracker

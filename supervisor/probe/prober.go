@@ -93,6 +93,17 @@ func Refused(err error) bool {
 	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, os.ErrNotExist)
 }
 
+// Own reports whether an error is a limit of this process or its machine, such as its open files: the engine was not
+// asked, so it says nothing of it.
+func Own(err error) bool {
+	for _, limit := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOSPC, syscall.ENOMEM, syscall.ENOBUFS, syscall.EADDRNOTAVAIL} {
+		if errors.Is(err, limit) {
+			return true
+		}
+	}
+	return false
+}
+
 func (r Result) String() string {
 	switch {
 	case r.err == nil:
