@@ -27,7 +27,11 @@ type Replica struct {
 	LastStart   time.Duration // how long the previous successful start of this model took; 0 = unknown
 	StartPhases []PhaseTime   // of this replica's last successful start, in order; not to be changed
 	Adopted     bool          // the present engine was started by an earlier warden
+	Returns     bool          // it is stopping, or draining for that, and will start anew
 }
+
+// Coming reports whether the replica is on its way to ready without anybody's help.
+func (r Replica) Coming() bool { return r.State.Coming() || r.Returns }
 
 // Work is what warden itself has in flight on one replica. The engine's gauges are no substitute: they stand still
 // at 0 when the engine hangs.

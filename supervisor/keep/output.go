@@ -162,7 +162,7 @@ func (r *replica) describe() supervisor.Replica {
 		Spec: r.spec, State: now.State, Note: now.Note, Since: now.Since,
 		Phase: r.out.phase, StartedAt: now.StartedAt, ReadyAt: now.ReadyAt, Generation: now.Generation,
 		Restarts: max(r.starts-1, 0), RestartsBy: r.restarts, Failures: now.Streak, NextRetry: now.NextRetry, Deadline: now.Deadline,
-		Diagnosis: now.Diagnosis, Adopted: now.Adopted,
+		Diagnosis: now.Diagnosis, Adopted: now.Adopted, Returns: now.Returns,
 		PID: r.facts.pid, LastExit: r.facts.exit, Stats: r.facts.stats,
 		ServedModel: r.facts.served.ID, MaxModelLen: r.facts.served.MaxModelLen, Version: r.facts.version,
 		LastStart: r.facts.took, StartPhases: r.facts.phases,

@@ -18,6 +18,7 @@ type View struct {
 	StartedAt  time.Time // of the present or last process
 	ReadyAt    time.Time // zero = not yet
 	Aside      bool      // its GPU was set aside: parked, or on the way there
+	Returns    bool      // its engine ends, or drains for that, and another one is to follow
 
 	Failures  int // within FailWindow
 	Streak    int // failures since the last lasting readiness
@@ -32,6 +33,7 @@ func (m *Machine) View() View {
 		State: m.state, Note: m.note, Since: m.since,
 		Live: m.live, Adopted: m.adopted, Generation: m.generation, StartedAt: m.startedAt, ReadyAt: m.readyAt,
 		Aside:    m.then == afterAside,
+		Returns:  m.then == afterRestart && m.In(supervisor.Stopping, supervisor.Draining) || m.then == afterFailure && m.In(supervisor.Stopping),
 		Failures: len(m.failures), Streak: m.streak, Diagnosis: m.diagnosis, NextRetry: m.nextRetry, Deadline: m.deadline,
 	}
 }

@@ -54,7 +54,7 @@ func (d *Daemon) state(replicas []supervisor.Replica) string {
 	serving, coming := false, false
 	for _, r := range replicas {
 		serving = serving || r.State == supervisor.Ready || r.State == supervisor.Suspect
-		coming = coming || r.State.Coming()
+		coming = coming || r.Coming()
 	}
 	switch {
 	case serving:

@@ -13,7 +13,7 @@ func (d *Daemon) serviceFacts() service.Facts {
 		if r.State == supervisor.Ready {
 			f.Ready++
 		}
-		f.Coming = f.Coming || r.State.Coming()
+		f.Coming = f.Coming || r.Coming()
 	}
 	return f
 }

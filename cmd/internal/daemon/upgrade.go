@@ -350,6 +350,7 @@ func (d *Daemon) learn(known []supervisor.Replica, status control.Status) {
 		} else {
 			s := status.Replicas[i]
 			r.State, r.Generation, r.ReadyAt = supervisor.State(s.State), s.Generation, s.ReadyAt
+			r.Returns = r.State == supervisor.Stopping // not told; where it is not so, the next state says it
 		}
 		d.facts.note(r)
 	}

@@ -189,7 +189,7 @@ func (f *replicaFacts) routerReplica(r supervisor.Replica) router.Replica {
 	return router.Replica{
 		ID: router.ReplicaID(r.ID), Generation: r.Generation, Address: r.Address,
 		Accepting: r.State.Accepting() || suspect && !unproven, Suspect: suspect,
-		Starting: r.State.Coming() || unproven, MaxNumSeqs: r.MaxNumSeqs, KVCapacityTokens: capacity, MaxModelLen: r.MaxModelLen,
+		Starting: r.Coming() || unproven, MaxNumSeqs: r.MaxNumSeqs, KVCapacityTokens: capacity, MaxModelLen: r.MaxModelLen,
 		HostKVTokens: f.daemon.hostTokens(r.Model),
 	}
 }

@@ -172,6 +172,32 @@ func TestReplicasShareOneProbe(t *testing.T) {
 	})
 }
 
+// One probe without an answer does not say that engines can start again; much
+// silence leaves nothing to go by.
+func TestSilenceEndsAHoldLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var answer error
+		s := newStartHold(func(context.Context) error { return answer }, func(bool, control.Hold) {})
+		step := func(after time.Duration, err error, held bool) {
+			t.Helper()
+			<-time.After(after)
+			answer = err
+			if why := s.why(t.Context(), nil); (why != "") != held {
+				t.Errorf("after %v: %q, want held %t", err, why, held)
+			}
+		}
+		refusal, silence := &gpu.NVMLError{Code: gpu.CodeDriverMismatch, What: "different versions"}, &gpu.NVMLError{Code: gpu.CodeNoAnswer, What: "silent"}
+		step(0, refusal, true)
+		step(heldEvery, silence, true)
+		step(heldEvery, errors.New("too many open files"), true)
+		step(heldEvery, refusal, true)
+		step(silentHold-time.Second, silence, true)
+		step(heldEvery, silence, false)
+		step(heldEvery, refusal, true)
+		step(heldEvery, nil, false)
+	})
+}
+
 // A driver that does not answer is not known to refuse starts, and an asker
 // who gives up learns nothing new.
 func TestSilentDriverHoldsNothing(t *testing.T) {

@@ -2,6 +2,7 @@ package gpuwatch
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 const (
 	holdEvery   = 30 * time.Second // while all is well: a banner before the first engine dies
 	heldEvery   = 5 * time.Second  // while starts are held: so late is their end noticed
+	silentHold  = 2 * time.Minute  // a hold outlasts a driver that gives no answer for so long
 	holdFreshBy = time.Second      // several replicas that start together share one look
 )
 
@@ -29,6 +31,7 @@ type startHold struct {
 
 	mu    sync.Mutex
 	asked time.Time
+	heard time.Time     // when the driver last answered, whatever it said
 	hold  *control.Hold // nil = engines can start; never changed, only replaced
 }
 
@@ -82,6 +85,12 @@ func (s *startHold) learn(err error) {
 	s.mu.Lock()
 	before := s.hold
 	s.asked = time.Now()
+	if err == nil || answered(err) {
+		s.heard = s.asked
+	} else if before != nil && s.asked.Sub(s.heard) < silentHold {
+		s.mu.Unlock() // nothing was learned: what it said last stands
+		return
+	}
 	s.hold = nil
 	if gpu.StartsFail(err) {
 		what, fix := gpu.Describe(err)
@@ -98,6 +107,12 @@ func (s *startHold) learn(err error) {
 	case before != nil && after == nil:
 		s.tell(false, *before)
 	}
+}
+
+// answered says whether an error is the driver's own word.
+func answered(err error) bool {
+	e, ok := errors.AsType[*gpu.NVMLError](err)
+	return ok && e.Code != gpu.CodeNoAnswer
 }
 
 // latest is what the last probe found.
