@@ -232,6 +232,25 @@ func TestSweepNowKills(t *testing.T) {
 	}
 }
 
+// The runtime directory may be cleaned up, and the shim die after that: what has left the tree is found all the same.
+func TestNothingIsLeftWithoutTheStateFile(t *testing.T) {
+	y := newYard(t)
+	p := y.launch(y.order(1, "--children", "setsid,double", "--ignore-term"))
+	state, err := shim.ReadState(filepath.Join(y.l.opts.RuntimeDir, "r0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	y.await(p, supervisor.EngineLine)
+	if err := os.RemoveAll(y.l.opts.RuntimeDir); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Kill(state.ShimPID, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	y.ended(p)
+	y.nothingLeft()
+}
+
 func TestAShimThatCannotStart(t *testing.T) {
 	y := newYard(t)
 	program := filepath.Join(y.dir, "none")

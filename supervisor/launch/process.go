@@ -163,9 +163,11 @@ func (p *process) shimLost(exit *shim.Exit) {
 		note = "the engine's shim was killed"
 		p.tell(supervisor.ProcessEvent{Kind: supervisor.EngineExited, Exit: supervisor.Exit(*exit), Note: note})
 	}
+	known := p.client.State()
+	known.Exit = exit
 	for {
 		ctx, cancel := context.WithTimeout(context.Background(), killPatience)
-		_, err := shim.Reap(ctx, p.dir)
+		_, err := shim.ReapKnown(ctx, p.dir, known)
 		cancel()
 		if err == nil {
 			break

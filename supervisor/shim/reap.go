@@ -25,6 +25,11 @@ func Reap(ctx context.Context, dir string) ([]proc.Process, error) {
 	if err != nil {
 		return nil, err
 	}
+	return ReapKnown(ctx, dir, state)
+}
+
+// ReapKnown is Reap for whoever knows the state: the directory may be gone, or damaged.
+func ReapKnown(ctx context.Context, dir string, state State) ([]proc.Process, error) {
 	boot, err := proc.BootID()
 	if err != nil {
 		return nil, err
@@ -49,7 +54,8 @@ func Reap(ctx context.Context, dir string) ([]proc.Process, error) {
 		return ended, err
 	}
 	state.Gone = true
-	return ended, writeState(dir, state)
+	_ = writeState(dir, state) // on a full disk, or without the directory: whoever reads the old one finds nobody alive
+	return ended, nil
 }
 
 // killTree kills what is alive of a tree until nothing is. Like the keeper it spares trackers for a while.
