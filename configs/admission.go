@@ -17,7 +17,7 @@ type Admission struct {
 	// gives up its place at the end of a turn. Default 60s.
 	RotateAfter time.Duration `mapstructure:"rotate_after"`
 	// RotateShare is the share of an engine's time that computing those again may
-	// take at first; it grows with the wait. Default 0.2.
+	// take. Default 0.2.
 	RotateShare float64 `mapstructure:"rotate_share" min:"0" max:"1"`
 }
 

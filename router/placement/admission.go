@@ -36,10 +36,10 @@ import (
 // running ones rank 15 s earlier than strangers. One with a claim that has waited
 // RotateAfter gets the place of residents at the end of their turns, one that has
 // waited ForceAfter is placed anywhere. Both disturb an engine no more often than
-// RotateShare of its time pays for, which grows with the wait. With several API keys
-// the queue is fair between them (queue/fair.go). See ledger/safety.go for how share
-// follows what engines report as lost and for Overcommit, rotation.go for who gives
-// way, and hosttier.go for what a tier in host memory changes.
+// RotateShare of its time pays for. With several API keys the queue is fair
+// between them (queue/fair.go). See ledger/safety.go for how share follows what
+// engines report as lost and for Overcommit, rotation.go for who gives way, and
+// hosttier.go for what a tier in host memory changes.
 //
 // Bound: with q conversations waiting ahead on m replicas, nobody waits longer
 // than RotateAfter + q/m x max(computing one again / RotateShare, one turn), and

@@ -33,7 +33,7 @@ func (a *admission) dispatched(p *Placer, t *turn, now time.Time) {
 	}
 	r, s := t.replica, t.session
 	if t.reason == ReasonOverdue {
-		r.Safety.Disturb(now, spread(r.Rate.Took(float64(t.prompt)), p.cfg.Admission.RotateShare))
+		r.Safety.Disturb(now, pause(p, r.Rate.Took(float64(t.prompt))))
 	}
 	if s == nil || s.Home() != r {
 		t.loose = true

@@ -20,16 +20,15 @@ type AdmissionConfig struct {
 	// wait (queue position / conversations that fit x their length) it costs
 	// throughput and shortens the longest waits. Default 60 s: against 120 s on
 	// the ladder nothing changes up to 1.5 times as many conversations as fit, at
-	// twice as many the p95 falls by 6 % and the turns by 2 %, at three times as
-	// many by 38 and 16 %, and for those of 30 full turns by 35 and 14 %.
+	// three times as many the p95 falls by 29 % and the turns by 11 %, and for
+	// those of 30 full turns by about 13 % and 7 %.
 	RotateAfter time.Duration
 	// RotateHosted is the same where a host tier keeps what the resident gives
 	// up, so that giving way costs little. Default 0: as long as lets about
 	// half of the turns go without waiting.
 	RotateHosted time.Duration
 	// RotateShare bounds the share of an engine's time that computing rotated
-	// conversations again may take, 0 to 1, for one who has waited RotateAfter. It
-	// grows to 1 by RotateAfter x (1 + rotateHaste). Default 0.2.
+	// conversations again may take, 0 to 1. Default 0.2.
 	RotateShare float64
 	// ForceAfter places the first in the queue although nothing is free.
 	// Default 200 s; it must be below Config.MaxWait to be of use.
@@ -71,7 +70,7 @@ func (a *admission) rotate(p *Placer, r *ledger.Replica, s *ledger.Session, now 
 		return
 	}
 	t.claim, t.clearing = r, true
-	r.Safety.Disturb(now, spread(again(r, s), p.cfg.Admission.shareFor(now.Sub(t.place.Since))))
+	r.Safety.Disturb(now, pause(p, again(r, s)))
 	p.counters.Rotations++
 	r.Release(s)
 }
@@ -114,24 +113,9 @@ func (a *admission) overdue(p *Placer, r *ledger.Replica, s *ledger.Session, now
 // taken in or pushed out at the cost of computing again.
 func (a *admission) mayDisturb(r *ledger.Replica, now time.Time) bool { return r.Safety.Quiet(now) }
 
-// spread is how long a disturbance that costs so much keeps others away, if they may
-// take that share of an engine's time.
-func spread(cost time.Duration, share float64) time.Duration {
-	return time.Duration(float64(cost) / share)
-}
-
-// rotateHaste is the part of RotateAfter in which RotateShare grows to 1: how far the
-// waits of many may spread beyond RotateAfter. Found on the ladder: with a share that
-// stays 0.2, the p95 of 24 sessions of 30 full turns is 106 s instead of 82, of 48
-// reference sessions 84 s instead of 74, for 8 and 7 % more turns; at twice as many
-// sessions as fit nothing changes. 0.4 gives 86 and 76 s for the same turns.
-const rotateHaste = 0.2
-
-// shareFor is the share of an engine's time that may go into making room for one who
-// has waited so long.
-func (c AdmissionConfig) shareFor(waited time.Duration) float64 {
-	late := float64(waited-c.RotateAfter) / (rotateHaste * float64(c.RotateAfter))
-	return c.RotateShare + (1-c.RotateShare)*min(max(late, 0), 1)
+// pause is how long a disturbance that costs so much keeps others away.
+func pause(p *Placer, cost time.Duration) time.Duration {
+	return time.Duration(float64(cost) / p.cfg.Admission.RotateShare)
 }
 
 // surpriseShare of the expected cached tokens not found is a surprise miss. It is

@@ -59,20 +59,6 @@ func TestLossesOfThoseLikelyGoneAreIntended(t *testing.T) {
 	}
 }
 
-func TestTheLongerAWaitTheMoreMayBeSpentOnEndingIt(t *testing.T) {
-	c := AdmissionConfig{RotateAfter: time.Minute, RotateShare: 0.2}.withDefaults()
-	for waited, want := range map[time.Duration]float64{
-		0: 0.2, time.Minute: 0.2, 66 * time.Second: 0.6, 72 * time.Second: 1, time.Hour: 1,
-	} {
-		if got := c.shareFor(waited); math.Abs(got-want) > 1e-9 {
-			t.Errorf("after %v: share %.2f, want %.2f", waited, got, want)
-		}
-	}
-	if got := spread(10*time.Second, 0.5); got != 20*time.Second {
-		t.Errorf("10 s of work for half of the time keep others away for %v, want 20s", got)
-	}
-}
-
 func TestOvercommitHandsOutMore(t *testing.T) {
 	room := func(overcommit float64) (placed int, share float64) {
 		r := newRig(t, Config{Policy: PolicyAdmission, Admission: AdmissionConfig{Overcommit: overcommit}}, cacheFleet(1, 3)...)
