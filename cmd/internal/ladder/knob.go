@@ -3,6 +3,7 @@ package ladder
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -50,10 +51,25 @@ func knobs() []knob {
 			placement.AdmissionConfig{RotateAfter: k.after, RotateShare: k.share},
 		})
 	}
-	for _, share := range []float64{-0.05, 0.05, 0.1, 0.2} {
+	for _, share := range overcommits() {
 		all = append(all, knob{Overcommitted(share), placement.AdmissionConfig{Overcommit: share}})
 	}
 	return all
+}
+
+func overcommits() []float64 { return []float64{-0.05, 0.05, 0.1, 0.2} }
+
+// Overcommits are the policies between which Overcommit moves, as PlayNamed takes
+// them: admission with less, none and more of it, then affinity, which hands out
+// everything.
+func Overcommits() (names []string) {
+	for _, share := range overcommits() {
+		if share > 0 && !slices.Contains(names, placement.PolicyAdmission) {
+			names = append(names, placement.PolicyAdmission)
+		}
+		names = append(names, Overcommitted(share))
+	}
+	return append(names, placement.PolicyAffinity)
 }
 
 // Overcommitted is the name of admission with that Overcommit, as PlayNamed takes

@@ -99,7 +99,7 @@ func (r *Report) ratesFor(sessions int) Rates {
 
 // simulate plays all cells in virtual time.
 func (r *Report) simulate(seed uint64) error {
-	r.Simulated, r.Bounds = nil, nil
+	r.Simulated, r.Bounds, r.TradeOffs = nil, nil, nil
 	length := time.Duration(r.Seconds * float64(time.Second))
 	for _, a := range arms() {
 		if a.simulated == "" || !slices.Contains(r.Arms, a.name) {
@@ -123,6 +123,15 @@ func (r *Report) simulate(seed uint64) error {
 			return err
 		}
 		r.Bounds = append(r.Bounds, SimulatedCell{Arm: "endless KV cache", Result: most})
+		for _, policy := range ladder.Overcommits() {
+			played, err := middle(func(seed uint64) (ladder.Result, error) {
+				return simulate(r.ratesFor(sessions), policy, sessions, length, seed)
+			}, seed)
+			if err != nil {
+				return err
+			}
+			r.TradeOffs = append(r.TradeOffs, SimulatedCell{Arm: policy, Result: played})
+		}
 	}
 	return nil
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lm-warden/warden/cmd/internal/ladder"
 )
 
 // reportOf is one of warden's two policies under a load, in two rounds.
@@ -24,7 +26,7 @@ func TestAgain(t *testing.T) {
 	first, second := reportOf(12), reportOf(8)
 	second.Started = first.Started.Add(time.Hour)
 	second.Machine.LoadBefore = 7
-	first.Seconds, second.Seconds = 20, 20
+	first.Seconds, second.Seconds = 6, 6
 	whole, err := Again([]Report{first, second}, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -44,6 +46,17 @@ func TestAgain(t *testing.T) {
 		if most := figuresOfSimulated(whole.Bounds[i].Result); ours.TokensPerMinute > most.TokensPerMinute || ours.SessionsPerHour > most.SessionsPerHour {
 			t.Errorf("%d sessions: %+v exceed the bound %+v", sessions, ours, most)
 		}
+	}
+	// Past the cache, handing out more costs throughput, and affinity hands out all.
+	n := len(ladder.Overcommits())
+	for i, cell := range whole.TradeOffs {
+		if want := ladder.Overcommits()[i%n]; cell.Policy != want || cell.Sessions != []int{8, 12}[i/n] {
+			t.Errorf("trade-off %d is of %s with %d sessions, want %s", i, cell.Policy, cell.Sessions, want)
+		}
+	}
+	if len(whole.TradeOffs) != 2*n || whole.TradeOffs[2*n-1].OutputPerMinute > whole.TradeOffs[n].OutputPerMinute {
+		t.Errorf("%d cells of trade-offs, 12 sessions: %.0f tokens/min with affinity, %.0f with the least handed out",
+			len(whole.TradeOffs), whole.TradeOffs[2*n-1].OutputPerMinute, whole.TradeOffs[n].OutputPerMinute)
 	}
 }
 

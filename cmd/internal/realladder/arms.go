@@ -3,9 +3,11 @@ package realladder
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/lm-warden/warden/cmd/internal/ladder"
 	"github.com/lm-warden/warden/cmd/internal/process"
 	"github.com/lm-warden/warden/router/placement"
 	"github.com/lm-warden/warden/supervisor"
@@ -23,6 +25,13 @@ type arm struct {
 	start func(context.Context, *bed) (url string, stop func(), err error)
 }
 
+// ours is the arm that is held against all others but its own variants.
+const ours = "warden " + placement.PolicyAdmission
+
+// overcommit is the setting whose trade-off is measured: at the knee it shortens the
+// p95 and lengthens the p50.
+const overcommit = 0.1
+
 // ownName is vLLM's own balancer, --data-parallel-size.
 const ownName = "vLLM's own"
 
@@ -30,11 +39,22 @@ const ownName = "vLLM's own"
 func arms() []arm {
 	here := func(*bed) string { return "" }
 	var all []arm
-	for _, policy := range []string{placement.PolicyAdmission, placement.PolicyAffinity, placement.PolicyBalance} {
+	for _, policy := range []struct {
+		name, simulated string
+		settings        map[string]any
+	}{
+		{ours, placement.PolicyAdmission, map[string]any{"affinity": placement.PolicyAdmission}},
+		{
+			fmt.Sprintf("%s, overcommit %.1f", ours, overcommit), ladder.Overcommitted(overcommit),
+			map[string]any{"affinity": placement.PolicyAdmission, "admission": map[string]any{"overcommit": overcommit}},
+		},
+		{"warden " + placement.PolicyAffinity, placement.PolicyAffinity, map[string]any{"affinity": placement.PolicyAffinity}},
+		{"warden " + placement.PolicyBalance, placement.PolicyBalance, map[string]any{"affinity": placement.PolicyBalance}},
+	} {
 		all = append(all, arm{
-			name: "warden " + policy, simulated: policy, missing: here,
+			name: policy.name, simulated: policy.simulated, missing: here,
 			start: func(ctx context.Context, b *bed) (string, func(), error) {
-				url, err := b.useWarden(ctx, policy)
+				url, err := b.useWarden(ctx, policy.settings)
 				return url, b.leaveWarden, err
 			},
 		})
@@ -47,16 +67,17 @@ func arms() []arm {
 	return append(append(all, own), peers()...)
 }
 
-// chosen are the arms whose names contain one of the words, or all.
+// chosen are the arms whose names are, or else contain, one of the words, or all.
 func chosen(all []arm, words []string) ([]arm, error) {
 	if len(words) == 0 {
 		return all, nil
 	}
 	var out []arm
 	used := map[string]bool{}
+	exact := func(w string) bool { return slices.ContainsFunc(all, func(a arm) bool { return a.name == w }) }
 	for _, a := range all {
 		for _, w := range words {
-			if strings.Contains(a.name, w) {
+			if a.name == w || !exact(w) && strings.Contains(a.name, w) {
 				out = append(out, a)
 				used[w] = true
 				break

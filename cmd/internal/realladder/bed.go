@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -78,9 +79,9 @@ func newBed(o Options) (*bed, error) {
 
 func (b *bed) model() string { return filepath.Join(b.dir, model) }
 
-// useWarden starts a warden with that policy over the engines, the first time
-// with the engines.
-func (b *bed) useWarden(ctx context.Context, policy string) (url string, err error) {
+// useWarden starts a warden over the engines, the first time with the engines; the
+// settings are those of the model's configuration that an arm differs by.
+func (b *bed) useWarden(ctx context.Context, settings map[string]any) (url string, err error) {
 	b.leaveWarden()
 	limit := startLimit
 	if len(b.engines) > 0 {
@@ -88,12 +89,14 @@ func (b *bed) useWarden(ctx context.Context, policy string) (url string, err err
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	served := map[string]any{
+		"alias": model, "repo": b.model(), "dp": replicas, "max_num_seqs": maxNumSeqs,
+		"args": engineArgs(), "env": []string{engineEnv},
+	}
+	maps.Copy(served, settings)
 	w, err := b.home.StartWarden(ctx, b.Warden, map[string]any{
 		"engine": map[string]any{"device": configs.DeviceCPU, "listen": "tcp", "parallel_start": true, "vllm": b.install.Argv[0]},
-		"models": []any{map[string]any{
-			"alias": model, "repo": b.model(), "dp": replicas, "affinity": policy, "max_num_seqs": maxNumSeqs,
-			"args": engineArgs(), "env": []string{engineEnv},
-		}},
+		"models": []any{served},
 	}, replicas)
 	if err != nil {
 		return "", err

@@ -94,9 +94,12 @@ func TestAnswersAreForced(t *testing.T) {
 
 func TestChosen(t *testing.T) {
 	all := arms()
-	got, err := chosen(all, []string{"admission", "HAProxy"})
+	got, err := chosen(all, []string{"warden admission", "HAProxy"})
 	if err != nil || len(got) != 2 || got[0].name != "warden admission" || got[1].name != "HAProxy stick-table" {
 		t.Errorf("%v %v", got, err)
+	}
+	if got, err := chosen(all, []string{"admission"}); err != nil || len(got) != 2 {
+		t.Errorf("%d arms are called something with admission, want 2; %v", len(got), err)
 	}
 	if got, err := chosen(all, nil); err != nil || len(got) != len(all) {
 		t.Errorf("%d arms of %d, %v", len(got), len(all), err)

@@ -29,6 +29,8 @@ type Report struct {
 	Simulated []SimulatedCell `json:"simulated"`
 	// Bounds are simulated, too, on engines that evict nothing: what is left to gain.
 	Bounds []SimulatedCell `json:"simulated_bounds"`
+	// TradeOffs are simulated, too: admission with more and less overcommit.
+	TradeOffs []SimulatedCell `json:"simulated_trade_offs"`
 }
 
 // Absent is what could not be measured.

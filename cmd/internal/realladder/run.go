@@ -104,7 +104,7 @@ func Run(ctx context.Context, o Options) (report Report, err error) {
 // prepare starts the engines and measures what they cost.
 func (b *bed) prepare(ctx context.Context, all []arm, report *Report) error {
 	began := time.Now()
-	if _, err := b.useWarden(ctx, placement.PolicyBalance); err != nil {
+	if _, err := b.useWarden(ctx, map[string]any{"affinity": placement.PolicyBalance}); err != nil {
 		return err
 	}
 	b.leaveWarden()

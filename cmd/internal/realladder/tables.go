@@ -5,8 +5,6 @@ import (
 	"io"
 	"math"
 	"strings"
-
-	"github.com/lm-warden/warden/router/placement"
 )
 
 // column is one column of the tables.
@@ -55,6 +53,7 @@ func (r Report) WriteMarkdown(w io.Writer) error {
 		r.writeAgainstBest(&b, n)
 		r.writeSimulated(&b, n)
 		r.writeBound(&b, n)
+		r.writeTradeOff(&b, n)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -113,7 +112,6 @@ func (r Report) writeMeasured(b *strings.Builder, sessions int) {
 // writeAgainstBest holds admission against the best of the others, column by
 // column: that may be another arm in each.
 func (r Report) writeAgainstBest(b *strings.Builder, sessions int) {
-	ours := "warden " + placement.PolicyAdmission
 	mine, rounds := r.median(ours, sessions)
 	if rounds == 0 || len(r.Arms) < 2 {
 		return
@@ -125,7 +123,7 @@ func (r Report) writeAgainstBest(b *strings.Builder, sessions int) {
 		for _, arm := range r.Arms {
 			f, rounds := r.median(arm, sessions)
 			v := c.value(f)
-			if arm == ours || rounds == 0 || math.IsNaN(v) || !math.IsNaN(best) && (v > best) != c.more {
+			if strings.HasPrefix(arm, ours) || rounds == 0 || math.IsNaN(v) || !math.IsNaN(best) && (v > best) != c.more {
 				continue
 			}
 			best, which = v, arm
@@ -170,6 +168,25 @@ func (r Report) writeBound(b *strings.Builder, sessions int) {
 		f := figuresOfSimulated(cell.Result)
 		fmt.Fprintf(b, "\nEngines whose KV cache never evicts would give (SIMULATED with the rates above, as accurate as the table): %s sessions/h, %s tokens/min, session p50 %s.\n",
 			whole(f.SessionsPerHour), whole(f.TokensPerMinute), seconds(f.SessionP50))
+	}
+}
+
+// writeTradeOff says what overcommit buys and costs.
+func (r Report) writeTradeOff(b *strings.Builder, sessions int) {
+	titled := false
+	for _, cell := range r.TradeOffs {
+		if cell.Sessions != sessions {
+			continue
+		}
+		if !titled {
+			b.WriteString("\nWhat is handed out beyond the KV cache moves the wait from first turns to all (SIMULATED with the rates above):\n\n")
+			head(b, []string{"policy", "tokens/min", "TTFT mean", "p50", "p95", "first turns p50", "session p50", "cached"})
+			titled = true
+		}
+		f := figuresOfSimulated(cell.Result)
+		row(b, []string{
+			cell.Policy, whole(f.TokensPerMinute), seconds(cell.TTFB.Mean), seconds(f.P50), seconds(f.P95), seconds(f.FirstP50), seconds(f.SessionP50), percent(100 * f.Cached),
+		})
 	}
 }
 
