@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/lm-warden/warden/router/deployment"
 	"github.com/lm-warden/warden/router/dialect"
 	"github.com/lm-warden/warden/router/gate"
 	"github.com/lm-warden/warden/router/link"
@@ -33,10 +34,10 @@ type answer struct {
 // attempt sends the request to one replica and copies the answer back. again
 // says that it failed there and that the client has seen nothing of it, so
 // that it may be tried on another one.
-func (x *exchange) attempt(p *place) (again bool) {
-	resp, err := p.up.link.Send(x.ctx, x.outgoing(p))
+func (x *exchange) attempt(p *deployment.Place) (again bool) {
+	resp, err := p.Up.Link.Send(x.ctx, x.outgoing(p))
 	if err != nil {
-		return x.brokeOff(p, fmt.Errorf("replica %s: %w", p.up.id, err))
+		return x.brokeOff(p, fmt.Errorf("replica %s: %w", p.Up.ID, err))
 	}
 	defer x.undo(x.depth())
 	x.later(resp.Close)
@@ -48,7 +49,7 @@ func (x *exchange) attempt(p *place) (again bool) {
 
 // outgoing builds the request for one replica. The path is the one from the
 // list of routes, the query the client's own.
-func (x *exchange) outgoing(p *place) *link.Request {
+func (x *exchange) outgoing(p *deployment.Place) *link.Request {
 	// HTTP/2 lets white space into a query, which would end it here.
 	target := url.URL{Path: x.req.URL.Path, RawQuery: strings.ReplaceAll(x.req.URL.RawQuery, " ", "%20")}
 	req := &link.Request{
@@ -59,8 +60,8 @@ func (x *exchange) outgoing(p *place) *link.Request {
 	}
 	req.Header.Set("X-Request-Id", x.requestID)
 	x.tellTrace(req.Header)
-	if !x.turn.key.IsZero() {
-		req.Header.Set("X-Session-Id", x.turn.key.String())
+	if !x.turn.Key.IsZero() {
+		req.Header.Set("X-Session-Id", x.turn.Key.String())
 	}
 	x.prioritise(req.Header, p)
 	return req
@@ -68,7 +69,7 @@ func (x *exchange) outgoing(p *place) *link.Request {
 
 // brokeOff handles a connection that failed before anything was sent to the
 // client.
-func (x *exchange) brokeOff(p *place, err error) (again bool) {
+func (x *exchange) brokeOff(p *deployment.Place, err error) (again bool) {
 	if x.ctx.Err() != nil {
 		x.cut()
 		return false
@@ -76,10 +77,10 @@ func (x *exchange) brokeOff(p *place, err error) (again bool) {
 	if link.Own(err) {
 		return x.exhausted(err)
 	}
-	x.turn.d.failed(p.up, err)
+	x.turn.Failed(p.Up, err)
 	x.router.metrics.Retried(x.record.Model, metrics.RetryConnection)
-	x.router.opts.Log.Warn("replica broke off before its first byte", "replica", p.up.id, "model", x.record.Model,
-		"session", x.turn.key.Short(), "err", err)
+	x.router.opts.Log.Warn("replica broke off before its first byte", "replica", p.Up.ID, "model", x.record.Model,
+		"session", x.turn.Key.Short(), "err", err)
 	return true
 }
 
@@ -90,7 +91,7 @@ func (x *exchange) exhausted(err error) (again bool) {
 	x.router.metrics.Retried(x.record.Model, metrics.RetryOwnLimit)
 	x.router.opts.Log.Warn("warden has run into a limit of its own and cannot reach its replicas", "model", x.record.Model, "err", err)
 	limit, _ := errors.AsType[syscall.Errno](err)
-	x.refuse(refusal{Error: dialect.Error{Status: http.StatusServiceUnavailable, Code: string(whyExhausted),
+	x.refuse(refusal{Error: dialect.Error{Status: http.StatusServiceUnavailable, Code: record.CauseOwnLimit,
 		Message: fmt.Sprintf("warden cannot reach its replicas, which are not at fault: %v; raise its limits "+
 			"(ulimit -n, memory, fs.epoll.max_user_watches) or send fewer requests at once", limit)},
 		retryAfter: time.Second})
@@ -100,17 +101,17 @@ func (x *exchange) exhausted(err error) (again bool) {
 // engineRefused handles an answer with an error status. Most of them are about
 // the request itself and are passed on in the engine's words, which clients
 // match. A dead engine, and one that is full, are tried elsewhere.
-func (x *exchange) engineRefused(p *place, resp *link.Answer) (again bool) {
+func (x *exchange) engineRefused(p *deployment.Place, resp *link.Answer) (again bool) {
 	body, err := io.ReadAll(io.LimitReader(resp, maxErrorBody+1))
 	if err != nil {
-		return x.brokeOff(p, fmt.Errorf("replica %s: %w", p.up.id, err))
+		return x.brokeOff(p, fmt.Errorf("replica %s: %w", p.Up.ID, err))
 	}
 	a := &answer{resp.Status, resp.Header, body}
 	switch {
 	case x.edit.FoldSystemTurns && resp.Status == http.StatusBadRequest && dialect.RolesMustAlternate(body):
 		return x.unfold(p)
 	case resp.Status >= 500 && dialect.EngineDead(body):
-		return x.brokeOff(p, p.up.dead())
+		return x.brokeOff(p, p.Up.Dead())
 	case resp.Status == http.StatusServiceUnavailable:
 		// Back-pressure (--max-num-queued-reqs) or the beginning of a
 		// shutdown; no sign of a fault.
@@ -129,8 +130,8 @@ func (x *exchange) pass(a *answer) {
 		start := bytes.ToValidUTF8(body[:1024], nil)
 		body = x.api.ErrorBody(dialect.Error{Status: a.status, Message: string(start) + " ... (shortened by warden)"}, x.requestID)
 	}
-	if a.status == http.StatusBadRequest && !x.turn.d.modelNow().ExactErrors {
-		if reworded, ok := x.api.Overflow(body, x.turn.estimate, x.requestID); ok {
+	if a.status == http.StatusBadRequest && !x.turn.Model().ExactErrors {
+		if reworded, ok := x.api.Overflow(body, x.turn.Estimate, x.requestID); ok {
 			body = reworded
 		}
 	}

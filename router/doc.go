@@ -10,11 +10,9 @@
 //	models.go      which model a name means
 //	mends.go       what is changed in a body for an engine or a client, and why
 //	exchange.go    one request from here to its last byte, step by step; its
-//	               body is read once, into a payload/
-//	deployment.go  the critical section: choice and reservation under one lock
-//	turn.go        waiting for a place, trying again, the end, exactly once
-//	resend.go      a copy of a request that still runs for nobody
-//	upstream.go    one process of a replica; the connections to it: link/
+//	               body is read once, into a payload/, and it gets a place, again
+//	               and again if need be, from its model's deployment/
+//	priority.go    when it comes in turn inside that engine
 //	attempt.go     one try on one replica: what failed, and for whom to see
 //	relay.go       copying the answer: flushed at once, never invented
 //	stream.go      a stream: copied by the handler up to its first token, then
@@ -26,10 +24,11 @@
 // and beside the path:
 //
 //	replicas.go    what the supervisor tells us about replicas and engines
-//	stats.go       figures per replica and model; conversation.go per session
-//	snapshot.go    a copy of it all for screens; metrics.go for Prometheus
+//	snapshot.go    a copy of it all for screens; metrics.go for Prometheus;
+//	               sessions.go for the next warden
 //
-// The folders below hold what needs no connection: identity (which conversation
+// The folders below hold what can be read alone: deployment (a model and its replicas,
+// and the lock under which a place is chosen), identity (which conversation
 // is this; its scan reads bodies), placement (where does it go), dialect (what the
 // APIs differ in), gate (which requests and headers may pass), keys (API keys), framing and
 // secure (connections that clients may not abuse, TLS), deadlines (how long a client

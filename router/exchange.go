@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lm-warden/warden/router/deadlines"
+	"github.com/lm-warden/warden/router/deployment"
 	"github.com/lm-warden/warden/router/dialect"
 	"github.com/lm-warden/warden/router/gate"
 	"github.com/lm-warden/warden/router/identity"
@@ -39,7 +40,7 @@ type exchange struct {
 	edit    scan.Edit // what warden changed in the body
 	drop    func()    // ends the request for a later copy of it
 
-	turn      *turn
+	turn      *deployment.Turn
 	committed bool // something of an engine's answer has been sent
 	stream    *dialect.Stream
 	refusedBy *answer // an engine's own "not now", in case all say so
@@ -62,7 +63,7 @@ func newExchange(r *Router, w http.ResponseWriter, req *http.Request) *exchange 
 		router: r, w: w, deadlines: deadlines.New(w, req, r.opts.IdleTimeout), req: req, ctx: req.Context(),
 		requestID: gate.RequestID(req), api: shapeOf(req),
 	}
-	x.record = record.New(x.requestID, req.URL.Path, time.Now())
+	x.record = record.New(x.requestID, req.URL.Path, r.now())
 	return x
 }
 
@@ -112,8 +113,12 @@ func (x *exchange) hurry() {
 	}
 }
 
-// errLeft: the client has closed its connection.
-var errLeft = errors.New("the client has left")
+// Why a request ends early: its client has closed its connection, or has sent it
+// again.
+var (
+	errLeft   = errors.New("the client has left")
+	errResent = errors.New("the client sent the same request again")
+)
 
 // readBody reads the request's body, until the client has stalled or the
 // Router is closed. net/http lifts the deadline once it has all been read.
@@ -133,7 +138,7 @@ const maxChoices = 128
 
 // understand scans the body, finds the model and the conversation, and edits
 // the body where an engine needs it.
-func (x *exchange) understand() (*deployment, *refusal) {
+func (x *exchange) understand() (*deployment.Deployment, *refusal) {
 	x.scan = x.router.turns.Scan(x.req.URL.Path, x.payload.Bytes)
 	if !x.scan.Valid {
 		return nil, forbid(http.StatusBadRequest, "the request body is not a JSON object")
@@ -146,7 +151,7 @@ func (x *exchange) understand() (*deployment, *refusal) {
 	if refused != nil {
 		return nil, refused
 	}
-	model := d.modelNow()
+	model := d.Model()
 	x.record.Model, x.record.Stream, x.record.KeyID = model.Alias, x.scan.Stream, x.keyID
 	x.identify()
 	if x.edit, refused = x.mend(d, &model, rename); refused != nil {
@@ -170,21 +175,24 @@ func (x *exchange) identify() {
 }
 
 // serveBy gets a place at d and tries replicas until one has answered.
-func (x *exchange) serveBy(d *deployment) {
-	x.turn = d.arrive(x)
-	x.record.Session, x.record.Estimate = x.turn.key.String(), x.turn.estimate
+func (x *exchange) serveBy(d *deployment.Deployment) {
+	x.turn = d.Arrive(&deployment.Request{
+		Who: x.who, Scan: x.scan, Body: x.payload.Bytes, Arrived: x.record.Arrived,
+		KeyID: x.keyID, Folded: x.edit.FoldSystemTurns, Drop: x.drop,
+	})
+	x.record.Session, x.record.Estimate = x.turn.Key.String(), x.turn.Estimate
 	defer x.undo(x.depth())
 	x.later(x.end)
 	for p := x.awaitPlace(); p != nil && x.attempt(p); p = x.awaitPlace() {
-		x.turn.retry()
+		x.turn.Retry()
 	}
 }
 
 // awaitPlace returns where the request goes next, or answers it and returns
 // nil when it goes nowhere.
-func (x *exchange) awaitPlace() *place {
+func (x *exchange) awaitPlace() *deployment.Place {
 	asked := time.Now()
-	p, reject, err := x.turn.wait(x.ctx)
+	p, reject, err := x.turn.Wait(x.ctx)
 	x.record.Waited += time.Since(asked)
 	switch {
 	case err != nil:
@@ -195,7 +203,7 @@ func (x *exchange) awaitPlace() *place {
 		return nil
 	}
 	x.record.Attempts++
-	x.record.Replica, x.record.Generation, x.record.Reason = p.up.id, p.up.generation, p.Reason
+	x.record.Replica, x.record.Generation, x.record.Reason = p.Up.ID, p.Up.Generation, p.Reason
 	if x.record.Placed.IsZero() {
 		x.record.Placed = time.Now()
 	}
@@ -226,7 +234,7 @@ func (x *exchange) cut() {
 		x.refuse(rejected(placement.Reject{Why: whyResent, RetryAfter: time.Minute}, x.record.Model))
 		return
 	}
-	x.refuse(rejected(placement.Reject{Why: whyClosed}, "warden"))
+	x.refuse(rejected(placement.Reject{Why: deployment.WhyClosed}, "warden"))
 }
 
 // abort ends the handler and the connection. Returning instead would make
@@ -240,7 +248,7 @@ func (x *exchange) abort() {
 // end settles the accounts, exactly once, whatever happened before.
 func (x *exchange) end() {
 	x.record.Ended = time.Now()
-	x.turn.end(&x.record)
+	x.turn.End(&x.record)
 	x.router.metrics.Finished(&x.record)
 	x.report()
 }

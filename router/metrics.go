@@ -13,10 +13,8 @@ func (r *Router) Describe(to chan<- *prometheus.Desc) { r.metrics.Describe(to) }
 func (r *Router) Collect(to chan<- prometheus.Metric) {
 	r.metrics.Counted(to)
 	for _, d := range r.models.Load().deployments {
-		d.mu.Lock()
-		v, seen := d.placer.ViewLatest(time.Now(), 0), d.stats.sessionsSeen
-		d.unlock()
-		r.metrics.Now(to, d.alias, v, seen)
+		v, seen := d.Latest(time.Now())
+		r.metrics.Now(to, d.Alias, v, seen)
 	}
 }
 

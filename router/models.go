@@ -1,6 +1,8 @@
 package router
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -8,51 +10,17 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lm-warden/warden/router/mends"
+	"github.com/lm-warden/warden/router/deployment"
 	"github.com/lm-warden/warden/router/names"
-	"github.com/lm-warden/warden/router/placement"
 )
 
 // Model is one model that replicas serve.
-type Model struct {
-	// Alias is its short name and its identity here; Repo and Aliases are
-	// further names that its replicas answer to.
-	Alias, Repo string
-	Aliases     []string
-	// OwnedBy is shown by /v1/models. Default "vllm".
-	OwnedBy string
-	// Placement is the policy, its spill limit and the other knobs.
-	Placement placement.Config
-	// ExactStreams never asks an engine for the usage chunk that a client did
-	// not ask for; OpenAI streams without it are then not measured.
-	ExactStreams bool
-	// ExactErrors passes an engine's refusal of a too long prompt on in the
-	// engine's words, on which clients cannot act.
-	ExactErrors bool
-	// ExactUsage passes token counts on to Anthropic clients as an engine states
-	// them: see dialect.MendUsage. With ExactStreams those of streams are anyhow.
-	ExactUsage bool
-	// EnginePriority sends each turn with the priority of what it costs: its
-	// engines were started with --scheduling-policy priority.
-	EnginePriority bool
-	// SystemTurns says what becomes of system messages inside a history.
-	SystemTurns mends.SystemTurns
-}
-
-func (m *Model) names() []string {
-	all := []string{m.Alias}
-	for _, n := range append([]string{m.Repo}, m.Aliases...) {
-		if n != "" && !slices.Contains(all, n) {
-			all = append(all, n)
-		}
-	}
-	return all
-}
+type Model = deployment.Model
 
 // catalog is an immutable set of models; SetModels replaces it.
 type catalog struct {
-	deployments []*deployment // in the order given
-	byName      map[string]*deployment
+	deployments []*deployment.Deployment // in the order given
+	byName      map[string]*deployment.Deployment
 }
 
 // SetModels replaces the set of models. A model whose alias stays keeps its
@@ -61,40 +29,40 @@ type catalog struct {
 func (r *Router) SetModels(models []Model) error {
 	r.changes.Lock()
 	defer r.changes.Unlock()
-	old, next := r.models.Load(), &catalog{byName: map[string]*deployment{}}
+	old, next := r.models.Load(), &catalog{byName: map[string]*deployment.Deployment{}}
 	for _, m := range models {
 		if err := m.SystemTurns.Check(); err != nil {
 			return fmt.Errorf("model %q: %w", m.Alias, err)
 		}
-		for _, name := range m.names() {
+		for _, name := range m.Names() {
 			if other := next.byName[name]; other != nil {
-				return fmt.Errorf("models %q and %q both claim the name %q", other.alias, m.Alias, name)
+				return fmt.Errorf("models %q and %q both claim the name %q", other.Alias, m.Alias, name)
 			}
 		}
 		d := old.alias(m.Alias)
 		if d == nil {
-			d = newDeployment(r, m)
+			d = deployment.New(m, r.shared)
 		}
 		next.deployments = append(next.deployments, d)
-		for _, name := range m.names() {
+		for _, name := range m.Names() {
 			next.byName[name] = d
 		}
 	}
 	for i, m := range models {
-		next.deployments[i].configure(m)
+		next.deployments[i].Configure(m)
 	}
 	r.models.Store(next)
 	for _, d := range old.deployments {
-		if next.alias(d.alias) == nil {
-			d.shut()
+		if next.alias(d.Alias) == nil {
+			d.Shut()
 		}
 	}
 	return nil
 }
 
-func (c *catalog) alias(alias string) *deployment {
+func (c *catalog) alias(alias string) *deployment.Deployment {
 	for _, d := range c.deployments {
-		if d.alias == alias {
+		if d.Alias == alias {
 			return d
 		}
 	}
@@ -104,7 +72,7 @@ func (c *catalog) alias(alias string) *deployment {
 // find returns the model that name means. rename says that its replicas do
 // not know that name: agents ask for names of their own, such as claude-*,
 // and get the only model there is unless names are strict.
-func (c *catalog) find(name string, strict bool) (d *deployment, rename bool, refused *refusal) {
+func (c *catalog) find(name string, strict bool) (d *deployment.Deployment, rename bool, refused *refusal) {
 	if d := c.byName[name]; d != nil {
 		return d, false, nil
 	}
@@ -129,10 +97,22 @@ func (c *catalog) find(name string, strict bool) (d *deployment, rename bool, re
 	return nil, false, r
 }
 
+// toChange returns the model of exactly that name; "" means the only one.
+func (c *catalog) toChange(name string) (*deployment.Deployment, error) {
+	if name == "" && len(c.deployments) == 1 {
+		return c.deployments[0], nil
+	}
+	d, _, refused := c.find(name, true)
+	if refused != nil {
+		return nil, errors.New(refused.Message)
+	}
+	return d, nil
+}
+
 func (c *catalog) aliases() []string {
 	all := make([]string, len(c.deployments))
 	for i, d := range c.deployments {
-		all[i] = d.alias
+		all[i] = d.Alias
 	}
 	return all
 }
@@ -169,7 +149,7 @@ func (r *Router) serveModels(x *exchange) {
 		LastID  *string      `json:"last_id"`
 	}{Object: "list", Data: []modelEntry{}}
 	for _, d := range r.models.Load().deployments {
-		list.Data = append(list.Data, d.entries(r.started)...)
+		list.Data = append(list.Data, entries(d, r.started)...)
 	}
 	if n := len(list.Data); n > 0 {
 		list.FirstID, list.LastID = &list.Data[0].ID, &list.Data[n-1].ID
@@ -186,7 +166,7 @@ func (r *Router) serveModel(x *exchange) {
 		x.refuse(*refused)
 		return
 	}
-	entries := d.entries(r.started)
+	entries := entries(d, r.started)
 	i := 0
 	if !rename {
 		i = max(slices.IndexFunc(entries, func(e modelEntry) bool { return e.ID == asked }), 0)
@@ -194,24 +174,14 @@ func (r *Router) serveModel(x *exchange) {
 	x.answerJSON(http.StatusOK, entries[i])
 }
 
-func (d *deployment) entries(created time.Time) []modelEntry {
-	d.mu.Lock()
-	defer d.unlock()
-	maxLen := 0
-	for _, u := range d.upstreams {
-		if n := u.facts.MaxModelLen; n > 0 && (maxLen == 0 || n < maxLen) {
-			maxLen = n
-		}
-	}
-	owner := d.model.OwnedBy
-	if owner == "" {
-		owner = "vllm"
-	}
+// entries are the lines of one model, one for each of its names.
+func entries(d *deployment.Deployment, created time.Time) []modelEntry {
+	model, maxLen := d.Model(), d.MaxModelLen()
 	var entries []modelEntry
-	for _, name := range d.model.names() {
+	for _, name := range model.Names() {
 		entries = append(entries, modelEntry{
-			ID: name, Object: "model", Created: created.Unix(), OwnedBy: owner, Root: d.model.Repo, MaxModelLen: maxLen,
-			Type: "model", DisplayName: name, CreatedAt: created.UTC().Format(time.RFC3339),
+			ID: name, Object: "model", Created: created.Unix(), OwnedBy: cmp.Or(model.OwnedBy, "vllm"), Root: model.Repo,
+			MaxModelLen: maxLen, Type: "model", DisplayName: name, CreatedAt: created.UTC().Format(time.RFC3339),
 		})
 	}
 	return entries

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lm-warden/warden/router/deployment"
 	"github.com/lm-warden/warden/router/placement"
 )
 
@@ -521,7 +522,7 @@ func TestDeadReplicaIsLeftAlone(t *testing.T) {
 		if n := len(f.noted(&f.failures)); n != 1 {
 			t.Errorf("10 turns met the dead replica %d times", n)
 		}
-		elapse(connectPause)
+		elapse(deployment.ConnectPause)
 		for i := range 10 {
 			f.chat(fmt.Sprint("t", i))
 		}

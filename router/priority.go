@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/lm-warden/warden/router/deployment"
 )
 
 // priorityHeader is vLLM's (0.28 and newer): under --scheduling-policy priority
@@ -34,8 +36,8 @@ func EnginePriority(arrived time.Duration, uncached int) int {
 
 // prioritise tells an engine that orders by it when the turn came and what it
 // will cost.
-func (x *exchange) prioritise(h http.Header, p *place) {
-	if x.turn.d.modelNow().EnginePriority {
-		h.Set(priorityHeader, strconv.Itoa(EnginePriority(x.turn.arrived.Sub(x.router.started), p.ExpectedUncached)))
+func (x *exchange) prioritise(h http.Header, p *deployment.Place) {
+	if x.turn.Model().EnginePriority {
+		h.Set(priorityHeader, strconv.Itoa(EnginePriority(x.turn.Arrived.Sub(x.router.started), p.ExpectedUncached)))
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/lm-warden/warden/router/deployment"
 	"github.com/lm-warden/warden/router/dialect"
 	"github.com/lm-warden/warden/router/placement"
 	"github.com/lm-warden/warden/router/record"
@@ -44,10 +45,10 @@ func rejected(a placement.Reject, model string) refusal {
 	case placement.WhyPinnedGone:
 		return refusal{Error: dialect.Error{Status: http.StatusNotFound, Code: "previous_response_not_found",
 			Message: "the stored response is gone: its replica has restarted; send the whole history instead"}}
-	case whyNoReplica:
+	case deployment.WhyNoReplica:
 		status = http.StatusServiceUnavailable
 		message = "no replica of " + model + " is running and none is starting; `warden status` says why"
-	case whyClosed:
+	case deployment.WhyClosed:
 		return refusal{Error: dialect.Error{Status: http.StatusServiceUnavailable, Code: string(a.Why),
 			Message: model + " is being shut down"}, retryAfter: closedRetry, close: true}
 	default: // WhyFailed, WhyRetrying
@@ -60,13 +61,10 @@ func rejected(a placement.Reject, model string) refusal {
 	}
 }
 
-// Refusals of the router's own, beside those of placement.
+// Refusals of the router's own, beside those of deployment and placement.
 const (
-	whyNoReplica placement.Why = "no_replica"
-	whyClosed    placement.Why = "closed"
-	whyResent    placement.Why = "resent"
-	whyTooMany   placement.Why = "too_many_requests"
-	whyExhausted placement.Why = "own_limit"
+	whyResent  placement.Why = "resent"
+	whyTooMany placement.Why = "too_many_requests"
 )
 
 // closedRetry is when to ask again after a shutdown: a service manager that

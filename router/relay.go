@@ -10,9 +10,11 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/lm-warden/warden/router/deployment"
 	"github.com/lm-warden/warden/router/dialect"
 	"github.com/lm-warden/warden/router/gate"
 	"github.com/lm-warden/warden/router/link"
+	"github.com/lm-warden/warden/router/record"
 )
 
 // maxWhole bounds how much of an unstreamed answer is held back until it is
@@ -22,7 +24,7 @@ const maxWhole = 1 << 20
 
 // relay copies an answer with a good status to the client: a stream piece by
 // piece, each as soon as it has come. again is as for attempt.
-func (x *exchange) relay(p *place, resp *link.Answer) (again bool) {
+func (x *exchange) relay(p *deployment.Place, resp *link.Answer) (again bool) {
 	if isEventStream(resp) {
 		return x.relayStream(p, resp)
 	}
@@ -32,7 +34,7 @@ func (x *exchange) relay(p *place, resp *link.Answer) (again bool) {
 // relayWhole copies an unstreamed answer. Nothing of it is sent before it is
 // complete: a client can do nothing with a part, and until then the request can
 // still move to another replica.
-func (x *exchange) relayWhole(p *place, resp *link.Answer) (again bool) {
+func (x *exchange) relayWhole(p *deployment.Place, resp *link.Answer) (again bool) {
 	whole := x.router.buffers.Get()
 	defer x.router.buffers.Put(whole)
 	for whole.Len() <= maxWhole {
@@ -45,7 +47,7 @@ func (x *exchange) relayWhole(p *place, resp *link.Answer) (again bool) {
 			return x.broken(p, err)
 		}
 		whole.Write(piece)
-		p.up.touch(time.Now())
+		p.Up.Touch(time.Now())
 	}
 	x.firstToken()
 	x.send(resp, whole.Bytes(), false)
@@ -68,7 +70,7 @@ func (x *exchange) sendWhole(resp *link.Answer, body []byte) {
 }
 
 // relayRest copies what follows of an answer that is too large to hold.
-func (x *exchange) relayRest(p *place, resp *link.Answer) (again bool) {
+func (x *exchange) relayRest(p *deployment.Place, resp *link.Answer) (again bool) {
 	for {
 		piece, err := resp.Next()
 		if errors.Is(err, io.EOF) {
@@ -77,7 +79,7 @@ func (x *exchange) relayRest(p *place, resp *link.Answer) (again bool) {
 		if err != nil {
 			return x.broken(p, err)
 		}
-		p.up.touch(time.Now())
+		p.Up.Touch(time.Now())
 		x.send(resp, piece, false)
 	}
 }
@@ -85,8 +87,8 @@ func (x *exchange) relayRest(p *place, resp *link.Answer) (again bool) {
 // broken handles an answer that stops before its end. When the client has seen
 // part of it, its connection is cut, so that it cannot take the part for the
 // whole.
-func (x *exchange) broken(p *place, err error) (again bool) {
-	err = fmt.Errorf("replica %s: %w", p.up.id, err)
+func (x *exchange) broken(p *deployment.Place, err error) (again bool) {
+	err = fmt.Errorf("replica %s: %w", p.Up.ID, err)
 	if !x.committed {
 		return x.brokeOff(p, err)
 	}
@@ -96,13 +98,13 @@ func (x *exchange) broken(p *place, err error) (again bool) {
 	}
 	x.record.Failed = true
 	if link.Own(err) {
-		x.record.Cause = string(whyExhausted)
+		x.record.Cause = record.CauseOwnLimit
 		x.router.opts.Log.Warn("warden has run into a limit of its own in the middle of an answer", "model", x.record.Model, "err", err)
 		panic(http.ErrAbortHandler)
 	}
-	x.turn.d.failed(p.up, err)
-	x.router.opts.Log.Warn("replica broke off in the middle of an answer", "replica", p.up.id, "model", x.record.Model,
-		"session", x.turn.key.Short(), "err", err)
+	x.turn.Failed(p.Up, err)
+	x.router.opts.Log.Warn("replica broke off in the middle of an answer", "replica", p.Up.ID, "model", x.record.Model,
+		"session", x.turn.Key.Short(), "err", err)
 	panic(http.ErrAbortHandler)
 }
 
@@ -193,6 +195,6 @@ func (x *exchange) mark() {
 func (x *exchange) firstToken() {
 	if x.record.FirstToken.IsZero() {
 		x.record.FirstToken = time.Now()
-		x.turn.firstToken()
+		x.turn.FirstToken()
 	}
 }

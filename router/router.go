@@ -2,7 +2,6 @@ package router
 
 import (
 	"context"
-	"hash/maphash"
 	"log/slog"
 	"net"
 	"net/http"
@@ -10,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lm-warden/warden/router/deployment"
 	"github.com/lm-warden/warden/router/gate"
 	"github.com/lm-warden/warden/router/identity/scan"
 	"github.com/lm-warden/warden/router/keys"
@@ -124,14 +124,13 @@ type Router struct {
 	started time.Time
 
 	models  atomic.Pointer[catalog]
-	changes sync.Mutex // serialises SetModels
+	changes sync.Mutex         // serialises SetModels
+	shared  deployment.Options // of all models
+	now     func() time.Time   // when a request arrives; tests move it
 
-	nextTurn atomic.Uint64
-	seed     maphash.Seed // of fingerprints
-	buffers  payload.Pool // for request bodies and whole answers
-	turns    *scan.Memo
-	pieces   link.Buffers // for reading answers
-	pump     pump.Pump    // copies streams
+	buffers payload.Pool // for request bodies and whole answers
+	turns   *scan.Memo
+	pump    pump.Pump // copies streams
 
 	ctx   context.Context // ends all requests
 	close context.CancelFunc
@@ -145,7 +144,9 @@ type Router struct {
 // New returns a Router without models; it refuses everything until SetModels.
 func New(opts Options) *Router {
 	opts = opts.withDefaults()
-	r := &Router{opts: opts, guard: gate.NewGuard(opts.Hosts, opts.Origins), metrics: metrics.New(), started: time.Now(), seed: maphash.MakeSeed(), turns: scan.NewMemo()}
+	r := &Router{opts: opts, guard: gate.NewGuard(opts.Hosts, opts.Origins), metrics: metrics.New(), started: time.Now(), now: time.Now, turns: scan.NewMemo()}
+	r.shared = deployment.Options{Log: opts.Log, Metrics: r.metrics, Dial: opts.Dial, Buffers: new(link.Buffers),
+		OnFailure: opts.OnFailure, OnEvent: opts.OnEvent}
 	r.ctx, r.close = context.WithCancel(context.Background())
 	r.models.Store(&catalog{})
 	return r
@@ -188,7 +189,7 @@ func (r *Router) enter() (refused placement.Why) {
 	defer r.mu.Unlock()
 	switch {
 	case r.draining:
-		return whyClosed
+		return deployment.WhyClosed
 	case r.opts.MaxOpen > 0 && r.open >= r.opts.MaxOpen:
 		return whyTooMany
 	}
@@ -237,7 +238,7 @@ func (r *Router) Cut() {
 func (r *Router) Close() {
 	r.Cut()
 	for _, d := range r.models.Load().deployments {
-		d.shut()
+		d.Shut()
 	}
 	r.pump.Close()
 }

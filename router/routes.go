@@ -102,7 +102,7 @@ func wrongMethod(req *http.Request, rt route) refusal {
 func (r *Router) serveHealth(x *exchange) {
 	ready, total := 0, 0
 	for _, d := range r.models.Load().deployments {
-		a, n := d.readiness()
+		a, n := d.Readiness()
 		ready, total = ready+a, total+n
 	}
 	x.answerJSON(http.StatusOK, map[string]any{"status": "ok", "replicas_ready": ready, "replicas": total})

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/lm-warden/warden/router/deployment"
 	"github.com/lm-warden/warden/router/dialect"
 	"github.com/lm-warden/warden/router/keepalive"
 	"github.com/lm-warden/warden/router/link"
@@ -19,7 +20,7 @@ import (
 // relayStream copies a stream of events. Nothing is sent before the first byte
 // has come: vLLM sends its headers long before the first token, and until
 // something was sent the request can still move to another replica.
-func (x *exchange) relayStream(p *place, resp *link.Answer) (again bool) {
+func (x *exchange) relayStream(p *deployment.Place, resp *link.Answer) (again bool) {
 	x.stream = dialect.NewStream(x.api, dialect.Edits{HideUsage: x.edit.IncludeUsage, MendUsage: x.mendsUsage(true)})
 	x.later(x.measured)
 	for {
@@ -29,7 +30,7 @@ func (x *exchange) relayStream(p *place, resp *link.Answer) (again bool) {
 		}
 		out := x.feed(p, piece)
 		if x.stream.EngineDead && !x.committed {
-			return x.brokeOff(p, p.up.dead())
+			return x.brokeOff(p, p.Up.Dead())
 		}
 		if x.stream.Content {
 			x.firstToken()
@@ -43,10 +44,10 @@ func (x *exchange) relayStream(p *place, resp *link.Answer) (again bool) {
 }
 
 // feed reads the next piece of a stream and returns what goes to the client.
-func (x *exchange) feed(p *place, piece []byte) (out []byte) {
+func (x *exchange) feed(p *deployment.Place, piece []byte) (out []byte) {
 	out, progress := x.stream.Feed(piece)
 	if progress {
-		p.up.touch(time.Now())
+		p.Up.Touch(time.Now())
 	}
 	return out
 }
@@ -74,7 +75,7 @@ func (x *exchange) detach(resp *link.Answer) bool {
 }
 
 // goOn copies the rest of the stream of a detached exchange, and ends it.
-func (x *exchange) goOn(p *place, resp *link.Answer) {
+func (x *exchange) goOn(p *deployment.Place, resp *link.Answer) {
 	whole := false
 	defer func() {
 		x.fault(p, recover()) // of settling the accounts
@@ -91,7 +92,7 @@ func (x *exchange) goOn(p *place, resp *link.Answer) {
 }
 
 // fault logs a panic that is no end of a request, as net/http does for handlers.
-func (x *exchange) fault(p *place, fault any) {
+func (x *exchange) fault(p *deployment.Place, fault any) {
 	if fault == nil || fault == http.ErrAbortHandler {
 		return
 	}
@@ -100,7 +101,7 @@ func (x *exchange) fault(p *place, fault any) {
 	if inPump, ok := fault.(*pump.Panic); ok {
 		stack = inPump.Stack
 	}
-	x.router.opts.Log.Error("a request failed for a fault of warden's own", "model", x.record.Model, "replica", p.up.id,
+	x.router.opts.Log.Error("a request failed for a fault of warden's own", "model", x.record.Model, "replica", p.Up.ID,
 		"err", fmt.Sprint(fault), "stack", string(stack))
 }
 
@@ -110,7 +111,7 @@ var lastChunk = []byte("0\r\n\r\n")
 // pump copies the rest of a stream. As long as the client takes what comes, this
 // goroutine sleeps: the router's pump reads from the engine's socket and writes
 // to the client's.
-func (x *exchange) pump(p *place, resp *link.Answer) error {
+func (x *exchange) pump(p *deployment.Place, resp *link.Answer) error {
 	for {
 		var left []byte
 		var failed error
@@ -161,13 +162,13 @@ func (x *exchange) measured() { x.record.Measured(x.stream.Summary) }
 // streamOver ends a stream after its last piece. One that has its end marker
 // is complete whatever happens to the connection; one that has not is broken
 // even if the engine closed it properly.
-func (x *exchange) streamOver(p *place, resp *link.Answer, err error) (again bool) {
+func (x *exchange) streamOver(p *deployment.Place, resp *link.Answer, err error) (again bool) {
 	if x.stream.Ended {
 		if x.stream.Failed {
 			x.record.Failed = true
 		}
 		if x.stream.EngineDead {
-			x.turn.d.failed(p.up, p.up.dead())
+			x.turn.Failed(p.Up, p.Up.Dead())
 		}
 		x.send(resp, x.stream.Close(), true)
 		return false
@@ -185,11 +186,11 @@ func (x *exchange) streamOver(p *place, resp *link.Answer, err error) (again boo
 }
 
 // whoBroke names who ended an answer early.
-func whoBroke(p *place, err error) string {
+func whoBroke(p *deployment.Place, err error) string {
 	if link.Own(err) {
 		return "warden ran into a limit of its own"
 	}
-	return fmt.Sprintf("replica %s broke off", p.up.id)
+	return fmt.Sprintf("replica %s broke off", p.Up.ID)
 }
 
 // wire is a client's connection below net/http, in the middle of an answer in

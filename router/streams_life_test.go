@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lm-warden/warden/router/deployment"
 	"github.com/lm-warden/warden/router/socket"
 )
 
@@ -300,14 +301,9 @@ func TestResentStreamOverSockets(t *testing.T) {
 		over := make(chan struct{}, 2)
 		f := newFront(t, n, Options{}, silent(over))
 		first := f.call()
+		f.router.now = func() time.Time { return time.Now().Add(-deployment.ResendAfter) }
 		resp := first.begun("/v1/chat/completions", streamBody("x"), chunk("a"), "X-Session-Id", "s", "X-Stream", "first")
-		for _, d := range f.router.models.Load().deployments { // time passes
-			d.mu.Lock()
-			for _, turn := range d.turns {
-				turn.arrived = turn.arrived.Add(-resendAfter)
-			}
-			d.mu.Unlock()
-		}
+		f.router.now = time.Now
 		second := f.call()
 		again := second.begun("/v1/chat/completions", streamBody("x"), chunk("a"), "X-Session-Id", "s", "X-Stream", "second")
 		<-over

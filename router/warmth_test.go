@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/lm-warden/warden/router/deployment"
 	"github.com/lm-warden/warden/router/identity"
 	"github.com/lm-warden/warden/router/mends"
 )
@@ -243,7 +244,7 @@ func TestResentWhileWaiting(t *testing.T) {
 			done <- f.do(f.request(t.Context(), "POST", "/v1/chat/completions", chatBody("x"), "X-Session-Id", "s"))
 		}
 		go send()
-		elapse(resendAfter)
+		elapse(deployment.ResendAfter)
 		go send()
 		soon()
 		if n := len(f.router.Snapshot(0).Models[0].Queue); n != 1 {
@@ -267,7 +268,7 @@ func TestSiblingsAreNoResends(t *testing.T) {
 		first, second []string // headers
 		body          string   // of the second
 	}{
-		{"within a burst", 1, resendAfter - time.Second, []string{"X-Session-Id", "s"}, []string{"X-Session-Id", "s"}, chatBody("x")},
+		{"within a burst", 1, deployment.ResendAfter - time.Second, []string{"X-Session-Id", "s"}, []string{"X-Session-Id", "s"}, chatBody("x")},
 		{"other conversation", 1, 300 * time.Second, []string{"X-Session-Id", "s"}, []string{"X-Session-Id", "t"}, chatBody("x")},
 		{"other parameters", 1, 300 * time.Second, []string{"X-Session-Id", "s"}, []string{"X-Session-Id", "s"}, strings.Replace(chatBody("x"), "{", `{"seed":1,`, 1)},
 		{"one of many", 3, 300 * time.Second, []string{"X-Session-Id", "s"}, []string{"X-Session-Id", "s"}, chatBody("x")},

@@ -24,6 +24,10 @@ const (
 // are warden's: the error's code, or its status in words.
 const CauseEngine = "engine"
 
+// CauseOwnLimit is the cause of what warden itself had no means for, such as
+// descriptors: no replica is to blame.
+const CauseOwnLimit = "own_limit"
+
 // Result is how the request ended.
 func (r *Record) Result() Result {
 	switch {

@@ -1,9 +1,10 @@
-package router
+package deployment
 
 import (
 	"github.com/lm-warden/warden/router/breaks"
 	"github.com/lm-warden/warden/router/identity"
 	"github.com/lm-warden/warden/router/placement"
+	"github.com/lm-warden/warden/router/record"
 )
 
 // conversation is what placement has no use for and people want to see.
@@ -20,7 +21,7 @@ type conversation struct {
 	generation uint64
 	turns      int // placed
 
-	open            []*turn // waiting or placed, in the order of their arrival
+	open            []*Turn // waiting or placed, in the order of their arrival
 	prefill, decode int     // turns placed, before and after their first token
 
 	// Sums over measured turns.
@@ -42,7 +43,7 @@ func (c *conversation) placed(a placement.Dispatch) {
 }
 
 // finished notes the end of one turn.
-func (c *conversation) finished(rec *Record) {
+func (c *conversation) finished(rec *record.Record) {
 	if rec.Ending() == identity.Done {
 		c.lastPrompt, c.lastCached = rec.Usage.PromptTokens, rec.Usage.CachedTokens
 	}

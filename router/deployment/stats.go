@@ -1,4 +1,4 @@
-package router
+package deployment
 
 import (
 	"cmp"
@@ -9,6 +9,7 @@ import (
 	"github.com/lm-warden/warden/router/figures"
 	"github.com/lm-warden/warden/router/identity"
 	"github.com/lm-warden/warden/router/placement"
+	"github.com/lm-warden/warden/router/record"
 )
 
 // stats are the figures of one model, guarded by its deployment's lock.
@@ -45,35 +46,35 @@ func (s *stats) of(id ReplicaID) *replicaStats {
 }
 
 // account books a turn that has ended on served (nil: it never got a place).
-func (d *deployment) account(t *turn, served *upstream, rec *Record) {
+func (d *Deployment) account(t *Turn, served *Upstream, rec *record.Record) {
 	if t.talk != nil {
 		t.talk.finished(rec)
 	}
 	if served == nil {
 		return
 	}
-	r := d.stats.of(served.id)
-	r.Ended(rec.Ended, (rec.Failed || rec.Status >= 500) && rec.Cause != string(whyExhausted))
+	r := d.stats.of(served.ID)
+	r.Ended(rec.Ended, (rec.Failed || rec.Status >= 500) && rec.Cause != record.CauseOwnLimit)
 	if measured := rec.Usage.PromptTokens >= 0; measured || !rec.FirstToken.IsZero() && t.class != identity.Auxiliary {
-		r.Used(rec.Ended, rec.Usage, t.estimate)
+		r.Used(rec.Ended, rec.Usage, t.Estimate)
 	}
 	if rec.Stream && !rec.FirstToken.IsZero() {
 		r.FirstToken(rec.FirstToken, rec.FirstToken.Sub(rec.Arrived))
 	}
 	for _, id := range rec.Stored {
-		d.pins.Put(identity.PinKey(rec.KeyID, id).String(), pin{served.id, served.generation})
+		d.pins.Put(identity.PinKey(rec.KeyID, id).String(), pin{served.ID, served.Generation})
 	}
 	d.diagnose(t, served, rec)
 }
 
 // diagnose looks for a prefix that stopped matching, and tells of it.
-func (d *deployment) diagnose(t *turn, served *upstream, rec *Record) {
+func (d *Deployment) diagnose(t *Turn, served *Upstream, rec *record.Record) {
 	if t.talk == nil {
 		return
 	}
 	found, say := d.breaks.Ended(&t.talk.past, breaks.Turn{
 		Client: t.client, Same: t.same, Turns: t.turns, Folded: t.folded,
-		Replica: string(served.id), Generation: served.generation,
+		Replica: string(served.ID), Generation: served.Generation,
 		Believed: t.believed, Bounded: served.facts.KVCapacityTokens > 0,
 		Good: rec.Ending() == identity.Done, Prompt: rec.Usage.PromptTokens, Cached: rec.Usage.CachedTokens,
 	}, rec.Ended)
@@ -81,9 +82,9 @@ func (d *deployment) diagnose(t *turn, served *upstream, rec *Record) {
 		return
 	}
 	d.stats.breaks[found.Cause]++
-	d.router.metrics.Broke(d.alias, found.Cause)
+	d.opts.Metrics.Broke(d.Alias, found.Cause)
 	var subject string
-	switch session := "session " + t.key.Short(); say {
+	switch session := "session " + t.Key.Short(); say {
 	case breaks.Conversation:
 		subject = session
 	case breaks.Client:
@@ -91,8 +92,8 @@ func (d *deployment) diagnose(t *turn, served *upstream, rec *Record) {
 	default:
 		return
 	}
-	d.tell("prefix_break", served.id, found.Sentence(subject), map[string]string{
-		"session": t.key.Short(), "client": t.client, "cause": string(found.Cause), "fix": found.Fix,
+	d.tell("prefix_break", served.ID, found.Sentence(subject), map[string]string{
+		"session": t.Key.Short(), "client": t.client, "cause": string(found.Cause), "fix": found.Fix,
 		"allowed": strconv.Itoa(found.Allowed), "cached": strconv.Itoa(found.Cached),
 	})
 }

@@ -1,4 +1,4 @@
-package router
+package deployment
 
 import (
 	"context"
@@ -7,31 +7,33 @@ import (
 
 	"github.com/lm-warden/warden/router/identity"
 	"github.com/lm-warden/warden/router/placement"
+	"github.com/lm-warden/warden/router/record"
 )
 
-// turn is one request's place in a deployment: waiting, placed, or over.
-type turn struct {
-	d        *deployment
-	id       uint64
-	key      identity.Key // of its conversation; zero for none
-	client   string
-	class    identity.Class
-	turns    int // in the request
-	same     identity.Resolution
-	talk     *conversation // nil for turns without conversation
-	estimate int           // prompt tokens, from the length of the text
-	arrived  time.Time
-	hold     time.Duration // how long it may wait in all
-	again    bool          // it has been placed before
-	body     uint64        // fingerprint of the request body
-	drop     func()        // ends the request, while it is in talk.open
+// Turn is one request's place in a deployment: waiting, placed, or over.
+type Turn struct {
+	Key      identity.Key // of its conversation; zero for none
+	Estimate int          // prompt tokens, from the length of the text
+	Arrived  time.Time
+
+	d      *Deployment
+	id     uint64
+	client string
+	class  identity.Class
+	turns  int // in the request
+	same   identity.Resolution
+	talk   *conversation // nil for turns without conversation
+	hold   time.Duration // how long it may wait in all
+	again  bool          // it has been placed before
+	body   uint64        // fingerprint of the request body
+	drop   func()        // ends the request, while it is in talk.open
 
 	// answers takes the one Dispatch or Reject that is due at a time.
 	answers chan placement.Action
 
 	// Guarded by the deployment's lock.
 	asked    time.Time // for the place it has or waits for
-	up       *upstream // where it is placed; nil while waiting and when over
+	up       *Upstream // where it is placed; nil while waiting and when over
 	decoding bool      // its first content byte has come
 	believed int       // prompt tokens that placement takes for cached there
 	refused  bool      // a Reject was given out: placement has forgotten it
@@ -40,10 +42,10 @@ type turn struct {
 	over     bool
 }
 
-// place is where a turn has been sent.
-type place struct {
+// Place is where a turn has been sent.
+type Place struct {
 	placement.Dispatch
-	up *upstream
+	Up *Upstream
 }
 
 // maxHold is how long a request is held in all, unless its model says
@@ -55,12 +57,12 @@ const maxHold = 240 * time.Second
 // broke off lately, so not at once.
 const lateRetry = 15 * time.Second
 
-// wait returns where the turn goes, why it is refused, or ctx's error; the
+// Wait returns where the turn goes, why it is refused, or ctx's error; the
 // turn is then over.
-func (t *turn) wait(ctx context.Context) (*place, *placement.Reject, error) {
+func (t *Turn) Wait(ctx context.Context) (*Place, *placement.Reject, error) {
 	var late <-chan time.Time
 	if t.again {
-		late = time.After(time.Until(t.arrived.Add(t.hold)))
+		late = time.After(time.Until(t.Arrived.Add(t.hold)))
 	}
 	select {
 	case a := <-t.answers:
@@ -68,7 +70,7 @@ func (t *turn) wait(ctx context.Context) (*place, *placement.Reject, error) {
 			return nil, &reject, nil
 		}
 		dispatch := a.(placement.Dispatch)
-		return &place{dispatch, t.d.upstreamOf(t)}, nil, nil
+		return &Place{dispatch, t.d.upstreamOf(t)}, nil, nil
 	case <-late:
 		return nil, &placement.Reject{TurnID: t.id, Why: placement.WhyTimeout, RetryAfter: lateRetry}, nil
 	case <-ctx.Done():
@@ -76,9 +78,9 @@ func (t *turn) wait(ctx context.Context) (*place, *placement.Reject, error) {
 	}
 }
 
-// retry gives the place back after a failure that the client has not seen,
+// Retry gives the place back after a failure that the client has not seen,
 // and asks for another one.
-func (t *turn) retry() {
+func (t *Turn) Retry() {
 	t.again = true
 	d := t.d
 	d.mu.Lock()
@@ -90,12 +92,19 @@ func (t *turn) retry() {
 	d.unplace(t)
 	d.stats.retried++
 	t.asked = time.Now()
-	d.step(placement.Retry{TurnID: t.id, Failed: failed.id})
+	d.step(placement.Retry{TurnID: t.id, Failed: failed.ID})
 	d.refuseHopeless()
 }
 
-// firstToken tells placement that the prefill is over.
-func (t *turn) firstToken() {
+// Model returns a copy of the model's settings, as they are now.
+func (t *Turn) Model() Model { return t.d.Model() }
+
+// Failed reports the replica that broke under the turn, and takes it out of
+// placement for a moment when it could not even be connected to.
+func (t *Turn) Failed(u *Upstream, err error) { t.d.failed(u, err) }
+
+// FirstToken tells placement that the prefill is over.
+func (t *Turn) FirstToken() {
 	d := t.d
 	d.mu.Lock()
 	defer d.unlock()
@@ -110,8 +119,8 @@ func (t *turn) firstToken() {
 	d.step(placement.FirstByte{TurnID: t.id})
 }
 
-// end takes the turn out, wherever it is. Later calls do nothing.
-func (t *turn) end(rec *Record) {
+// End takes the turn out, wherever it is. Later calls do nothing.
+func (t *Turn) End(rec *record.Record) {
 	d := t.d
 	d.mu.Lock()
 	defer d.unlock()
@@ -130,7 +139,7 @@ func (t *turn) end(rec *Record) {
 		d.step(placement.Finish{TurnID: t.id, Outcome: rec.Outcome()})
 	}
 	if t.talk != nil {
-		t.talk.open = slices.DeleteFunc(t.talk.open, func(o *turn) bool { return o == t })
+		t.talk.open = slices.DeleteFunc(t.talk.open, func(o *Turn) bool { return o == t })
 	}
 	d.index.Finish(t.same, rec.Ending(), rec.Ended)
 	d.account(t, served, rec)

@@ -1,7 +1,6 @@
-package router
+package deployment
 
 import (
-	"errors"
 	"hash/maphash"
 	"math/bits"
 	"time"
@@ -22,24 +21,23 @@ import (
 // must be older than any burst: clients wait 180 s (the least measured) to
 // 600 s for an answer. Requests without an id are never ended: nothing tells a
 // copy of theirs from a sibling.
-const resendAfter = 120 * time.Second
 
-// errResent ends a request that its client has sent again.
-var errResent = errors.New("the client sent the same request again")
+// ResendAfter is how much older a request must be than its copy, to be ended for it.
+const ResendAfter = 120 * time.Second
 
 // fingerprint stands, within this process, for all of a body but its turns: a
 // copy of a request has those of the conversation's latest (KindRetry).
-func (r *Router) fingerprint(b *scan.Body, body []byte) uint64 {
+func (d *Deployment) fingerprint(b *scan.Body, body []byte) uint64 {
 	before, behind := b.BesidesTurns(body)
-	return maphash.Bytes(r.seed, before) ^ bits.RotateLeft64(maphash.Bytes(r.seed, behind), 1)
+	return maphash.Bytes(d.seed, before) ^ bits.RotateLeft64(maphash.Bytes(d.seed, behind), 1)
 }
 
 // replaceEarlier ends the request that t is another copy of. The lock is held.
-func (d *deployment) replaceEarlier(t *turn) {
+func (d *Deployment) replaceEarlier(t *Turn) {
 	if t.same.Kind != identity.KindRetry || !t.same.Busy {
 		return
 	}
-	var earlier *turn
+	var earlier *Turn
 	for _, o := range t.talk.open {
 		if o.body != t.body || o.dropped {
 			continue
@@ -49,20 +47,20 @@ func (d *deployment) replaceEarlier(t *turn) {
 		}
 		earlier = o
 	}
-	if earlier == nil || t.arrived.Sub(earlier.arrived) < resendAfter {
+	if earlier == nil || t.Arrived.Sub(earlier.Arrived) < ResendAfter {
 		return
 	}
 	earlier.dropped = true
 	earlier.drop()
 	d.stats.resent++
-	d.tell("resent", d.placeOf(earlier), "session "+t.key.Short()+" sent a request again; the earlier one was ended",
-		map[string]string{"session": t.key.Short()})
+	d.tell("resent", d.placeOf(earlier), "session "+t.Key.Short()+" sent a request again; the earlier one was ended",
+		map[string]string{"session": t.Key.Short()})
 }
 
 // placeOf is the replica of a turn, "" while it waits.
-func (d *deployment) placeOf(t *turn) ReplicaID {
+func (d *Deployment) placeOf(t *Turn) ReplicaID {
 	if t.up == nil {
 		return ""
 	}
-	return t.up.id
+	return t.up.ID
 }
