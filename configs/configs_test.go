@@ -98,6 +98,7 @@ func TestValidate(t *testing.T) {
 		{"bodies in files of nothing", func(c *Config) { c.SpoolAboveMiB = 0 }, "spool_above_mib 0"},
 		{"bodies in bytes", func(c *Config) { c.SpoolAboveMiB = 16 << 20 }, "spool_above_mib"},
 		{"device", func(c *Config) { c.Engine.Device = "tpu" }, "tpu"},
+		{"start in no time", func(c *Config) { c.Engine.StartTimeout = -time.Minute }, "start_timeout -1m0s"},
 		{"unknown model", func(c *Config) { c.Models = []Model{{Alias: "qwen3-4"}} }, "did you mean qwen3-4b?"},
 		{"duplicate alias", func(c *Config) { c.Models = []Model{{Alias: "qwen3-4b"}, {Alias: "qwen3-4b"}} }, "already models[0]"},
 		{"gpu twice", func(c *Config) {

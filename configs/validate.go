@@ -36,6 +36,9 @@ func (c Config) Validate() error {
 	if c.Drain < 0 {
 		add("drain %v: must not be negative", c.Drain)
 	}
+	if c.Engine.StartTimeout < 0 {
+		add("engine start_timeout %v: must not be negative, 0 is the default of 30m", c.Engine.StartTimeout)
+	}
 	if c.SessionTTL < time.Second {
 		add("session_ttl %v: must be at least 1s", c.SessionTTL)
 	}

@@ -1,6 +1,7 @@
 package keep
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/lm-warden/warden/supervisor/machine"
@@ -43,19 +44,14 @@ func DefaultTiming() Timing {
 // withDefaults leaves machine.Timing to package machine.
 func (t Timing) withDefaults() Timing {
 	d := DefaultTiming()
-	set := func(value *time.Duration, fallback time.Duration) {
-		if *value <= 0 {
-			*value = fallback
-		}
-	}
-	set(&t.ProbeStarting, d.ProbeStarting)
-	set(&t.ProbeReady, d.ProbeReady)
-	set(&t.ProbeSlow, d.ProbeSlow)
-	set(&t.ProbeTimeout, d.ProbeTimeout)
-	set(&t.WarmTimeout, d.WarmTimeout)
-	set(&t.StallAfter, d.StallAfter)
-	set(&t.Canary, d.Canary)
-	set(&t.GateInterval, d.GateInterval)
-	set(&t.GateLimit, d.GateLimit)
+	t.ProbeStarting = cmp.Or(t.ProbeStarting, d.ProbeStarting)
+	t.ProbeReady = cmp.Or(t.ProbeReady, d.ProbeReady)
+	t.ProbeSlow = cmp.Or(t.ProbeSlow, d.ProbeSlow)
+	t.ProbeTimeout = cmp.Or(t.ProbeTimeout, d.ProbeTimeout)
+	t.WarmTimeout = cmp.Or(t.WarmTimeout, d.WarmTimeout)
+	t.StallAfter = cmp.Or(t.StallAfter, d.StallAfter)
+	t.Canary = cmp.Or(t.Canary, d.Canary)
+	t.GateInterval = cmp.Or(t.GateInterval, d.GateInterval)
+	t.GateLimit = cmp.Or(t.GateLimit, d.GateLimit)
 	return t
 }

@@ -1,6 +1,9 @@
 package machine
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Timing holds the durations a Machine decides by. A zero field takes the value of DefaultTiming.
 type Timing struct {
@@ -42,18 +45,13 @@ func DefaultTiming() Timing {
 
 func (t Timing) withDefaults() Timing {
 	d := DefaultTiming()
-	set := func(value *time.Duration, fallback time.Duration) {
-		if *value <= 0 {
-			*value = fallback
-		}
-	}
-	set(&t.StartSilence, d.StartSilence)
-	set(&t.Grace, d.Grace)
-	set(&t.GraceDead, d.GraceDead)
-	set(&t.StopLimit, d.StopLimit)
-	set(&t.BackoffBase, d.BackoffBase)
-	set(&t.BackoffMax, d.BackoffMax)
-	set(&t.StableAfter, d.StableAfter)
-	set(&t.FailWindow, d.FailWindow)
+	t.StartSilence = cmp.Or(t.StartSilence, d.StartSilence)
+	t.Grace = cmp.Or(t.Grace, d.Grace)
+	t.GraceDead = cmp.Or(t.GraceDead, d.GraceDead)
+	t.StopLimit = cmp.Or(t.StopLimit, d.StopLimit)
+	t.BackoffBase = cmp.Or(t.BackoffBase, d.BackoffBase)
+	t.BackoffMax = cmp.Or(t.BackoffMax, d.BackoffMax)
+	t.StableAfter = cmp.Or(t.StableAfter, d.StableAfter)
+	t.FailWindow = cmp.Or(t.FailWindow, d.FailWindow)
 	return t
 }
