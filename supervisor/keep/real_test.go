@@ -58,7 +58,7 @@ func (b *box) launcher() *launch.Launcher {
 		b.t.Fatal(err)
 	}
 	return launch.New(launch.Options{
-		Argv: func() []string { return []string{self, "__shim"} }, RuntimeDir: b.runtime(),
+		Argv: func() []string { return []string{self, testengine.ShimCommand} }, RuntimeDir: b.runtime(),
 		LogDir: filepath.Join(b.dir, "log"), LockDir: filepath.Join(b.dir, "locks"),
 		KillPatience: 200 * time.Millisecond,
 	})

@@ -3,7 +3,6 @@ package keep
 import (
 	"context"
 	"errors"
-	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -13,7 +12,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 
 	"github.com/lm-warden/warden/supervisor"
 	"github.com/lm-warden/warden/supervisor/events"
@@ -23,17 +21,7 @@ import (
 )
 
 // TestMain lets the test binary be a shim and an engine as well.
-func TestMain(m *testing.M) {
-	if len(os.Args) > 1 {
-		switch os.Args[1] {
-		case "__shim":
-			os.Exit(shim.Main(os.Args[2:]))
-		case testengine.Command:
-			os.Exit(testengine.Main(os.Args[2:]))
-		}
-	}
-	goleak.VerifyTestMain(m)
-}
+func TestMain(m *testing.M) { testengine.TestMain(m, shim.Main) }
 
 func TestReplicaBecomesReady(t *testing.T) {
 	inBubble(t, 1, func(w *world, _ *Options) { w.load = 40 * time.Second }, func(f *fixture) {

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
 	"github.com/lm-warden/warden/supervisor"
@@ -19,17 +18,7 @@ import (
 )
 
 // TestMain lets the test binary be a shim and an engine as well.
-func TestMain(m *testing.M) {
-	if len(os.Args) > 1 {
-		switch os.Args[1] {
-		case "__shim":
-			os.Exit(shim.Main(os.Args[2:]))
-		case testengine.Command:
-			os.Exit(testengine.Main(os.Args[2:]))
-		}
-	}
-	goleak.VerifyTestMain(m)
-}
+func TestMain(m *testing.M) { testengine.TestMain(m, shim.Main) }
 
 // limit is for events of real processes; only a failing test reaches it.
 const limit = 30 * time.Second
@@ -54,7 +43,7 @@ func newYard(t *testing.T) *yard {
 	}
 	y := &yard{t: t, dir: dir, self: self}
 	y.l = New(Options{
-		Argv: func() []string { return []string{self, "__shim"} }, RuntimeDir: filepath.Join(dir, "run"), LogDir: filepath.Join(dir, "log"),
+		Argv: func() []string { return []string{self, testengine.ShimCommand} }, RuntimeDir: filepath.Join(dir, "run"), LogDir: filepath.Join(dir, "log"),
 		LockDir: filepath.Join(dir, "locks"), KillPatience: 200 * time.Millisecond,
 	})
 	t.Cleanup(func() {

@@ -84,7 +84,7 @@ func launch(t *testing.T, dir string, spec Spec) (*exec.Cmd, error) {
 		t.Fatal(err)
 	}
 	defer outcome.Close()
-	cmd := exec.Command(self, "__shim", "--dir", dir)
+	cmd := exec.Command(self, testengine.ShimCommand, "--dir", dir)
 	cmd.Env = []string{}
 	cmd.Stderr = os.Stderr
 	cmd.ExtraFiles = []*os.File{shimEnd}
