@@ -41,7 +41,7 @@ var mayImport = map[string][]string{
 	"supervisor/internal":       {},
 	"supervisor/shim":           {"supervisor/internal"},
 	"supervisor/simengine":      {},
-	"supervisor/vllm":           {"supervisor"},
+	"supervisor/vllm":           {"supervisor", "supervisor/internal"},
 	"supervisor/control":        {"supervisor/events"},
 	"tui":                       {"supervisor/control", "supervisor/events"},
 	"cmd/warden":                everything,

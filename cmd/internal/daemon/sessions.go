@@ -20,10 +20,11 @@ import (
 // warden that takes over running engines sends each turn to the cache that
 // holds it. Losing the file costs cached prefixes, nothing else.
 
-const (
-	sessionsFile = "sessions.json"
-	sessionsEach = 2 * time.Second
-)
+const sessionsEach = 2 * time.Second
+
+func (d *Daemon) sessionsFile() string {
+	return filepath.Join(paths.StateDir(d.cfg.Name), "sessions.json")
+}
 
 // savedSessions is the file's content, by model.
 type savedSessions struct {
@@ -64,18 +65,10 @@ func (d *Daemon) saveSessions() error {
 	if err != nil {
 		return err
 	}
-	dir := paths.StateDir(d.cfg.Name)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
 	if bytes.Equal(content, d.saved) {
 		return nil
 	}
-	part := filepath.Join(dir, sessionsFile+".part")
-	if err := os.WriteFile(part, content, 0o600); err != nil {
-		return err
-	}
-	if err := os.Rename(part, filepath.Join(dir, sessionsFile)); err != nil {
+	if err := paths.Replace(d.sessionsFile(), content); err != nil {
 		return err
 	}
 	d.saved = content
@@ -84,7 +77,7 @@ func (d *Daemon) saveSessions() error {
 
 // loadSessions gives the router what an earlier warden saved.
 func (d *Daemon) loadSessions() {
-	content, err := os.ReadFile(filepath.Join(paths.StateDir(d.cfg.Name), sessionsFile))
+	content, err := os.ReadFile(d.sessionsFile())
 	if errors.Is(err, fs.ErrNotExist) {
 		return
 	}

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/lm-warden/warden/cmd/internal/paths"
 	"github.com/lm-warden/warden/gpu"
 	"github.com/lm-warden/warden/supervisor"
 	"github.com/lm-warden/warden/supervisor/shim"
@@ -45,14 +46,7 @@ func writeSeen(dir, bootID string, inv gpu.Inventory) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	path := filepath.Join(dir, seenFile)
-	if err := os.WriteFile(path+".part", content, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(path+".part", path)
+	return paths.Replace(filepath.Join(dir, seenFile), content)
 }
 
 // withSeen completes a look at the GPUs by those of the last one that an engine

@@ -83,6 +83,20 @@ func StateDir(name string) string {
 	return filepath.Join(xdg("XDG_STATE_HOME", ".local/state"), "warden", name)
 }
 
+// Replace puts content in the place of a file of warden's own, readable by this
+// user only, and makes its directory. A reader finds the old or the new content,
+// never a part; one process at a time may write it. The disk is not synced.
+func Replace(file string, content []byte) error {
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return err
+	}
+	part := file + ".part"
+	if err := os.WriteFile(part, content, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(part, file)
+}
+
 // ManagedDir is where `warden setup` installs vLLM: it can be made again, so it
 // belongs in the cache.
 func ManagedDir() string { return filepath.Join(xdg("XDG_CACHE_HOME", ".cache"), "warden") }

@@ -4,9 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 
+	"github.com/lm-warden/warden/cmd/internal/paths"
 	"github.com/lm-warden/warden/configs"
 	"github.com/lm-warden/warden/supervisor/vllm/tune"
 )
@@ -53,14 +53,7 @@ func (c choices) write(path string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return fmt.Errorf("cannot keep the engines' settings: %w", err)
-	}
-	part := path + ".part"
-	if err := os.WriteFile(part, content, 0o600); err != nil {
-		return fmt.Errorf("cannot keep the engines' settings: %w", err)
-	}
-	if err := os.Rename(part, path); err != nil {
+	if err := paths.Replace(path, content); err != nil {
 		return fmt.Errorf("cannot keep the engines' settings: %w", err)
 	}
 	return nil

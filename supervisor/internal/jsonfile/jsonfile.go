@@ -3,10 +3,10 @@ package jsonfile
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
+
+	"github.com/lm-warden/warden/supervisor/internal/wholefile"
 )
 
 // MaxSize bounds what Read accepts, in bytes. The largest file that warden writes holds an environment, and Linux
@@ -32,24 +32,11 @@ func Read(path string, into any) error {
 	return nil
 }
 
-// Write replaces the file in one step, readable by this user only: a reader sees the old or the new content, also
-// after a crash of the writer. It does not sync the disk; a crash of the machine may lose or truncate the last write.
+// Write replaces the file, readable by this user only, as wholefile.Write does.
 func Write(path string, value any) error {
 	raw, err := json.MarshalIndent(value, "", "  ")
 	if err != nil {
 		return err
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // created 0600
-	if err != nil {
-		return err
-	}
-	_, err = tmp.Write(append(raw, '\n'))
-	err = errors.Join(err, tmp.Close())
-	if err == nil {
-		err = os.Rename(tmp.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(tmp.Name()))
-	}
-	return nil
+	return wholefile.Write(path, append(raw, '\n'), 0o600)
 }

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/lm-warden/warden/supervisor/internal/wholefile"
 )
 
 // JournalName is the file inside an environment that marks it as warden's and
@@ -63,31 +65,8 @@ func writeJournal(dir string, j Journal) error {
 	return writeFile(filepath.Join(dir, JournalName), append(raw, '\n'))
 }
 
-// writeFile writes through a temporary file in the same directory, synced
-// before it takes the name.
-func writeFile(path string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".warden-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // fails harmlessly once renamed
-	if _, err := f.Write(data); err != nil {
-		f.Close()
-		return err
-	}
-	if err := f.Chmod(0o644); err != nil {
-		f.Close()
-		return err
-	}
-	if err := f.Sync(); err != nil {
-		f.Close()
-		return err
-	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
-}
+// writeFile leaves nothing half done, also after a crash of the machine.
+func writeFile(path string, data []byte) error { return wholefile.WriteSynced(path, data, 0o644) }
 
 func exists(path string) bool {
 	_, err := os.Stat(path)

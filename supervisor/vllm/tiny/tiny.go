@@ -20,6 +20,8 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+
+	"github.com/lm-warden/warden/supervisor/internal/wholefile"
 )
 
 // Name is the alias under which warden offers the model.
@@ -113,23 +115,7 @@ func writeJSON(path string, content any) error {
 	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, b.Bytes()) {
 		return nil
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".tiny-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(tmp.Name()) // fails harmlessly once renamed
-	if _, err := tmp.Write(b.Bytes()); err != nil {
-		tmp.Close()
-		return err
-	}
-	if err := tmp.Chmod(0o644); err != nil {
-		tmp.Close()
-		return err
-	}
-	if err := tmp.Close(); err != nil {
-		return err
-	}
-	return os.Rename(tmp.Name(), path)
+	return wholefile.Write(path, b.Bytes(), 0o644)
 }
 
 func config(s shape) any {
