@@ -78,6 +78,7 @@ var mayImport = map[string][]string{
 	"cmd/internal/self":         {},
 	"cmd/internal/service":      {},
 	"cmd/internal/signals":      {},
+	"cmd/internal/status":       {"cmd/internal/plan", "cmd/internal/rates", "gpu", "router", "supervisor", "supervisor/control", "supervisor/vllm"},
 	"cmd/internal/tracing":      {"router"},
 	"cmd/internal/words":        {},
 	"cmd/bench-path":            {"cmd/internal/benchpath"},

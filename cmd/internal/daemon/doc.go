@@ -14,10 +14,9 @@
 //     log, traces), metrics.go (GET /metrics), demo.go (the load of `up --demo`),
 //     systemd.go (what a service manager is told), processors.go (how many of
 //     the machine's it takes)
-//   - status and orders: status.go puts together what the parts know, orders.go
-//     does what the control API asks for, tuning.go (what the plan chose for
-//     the engines), history.go (the last hour), settings.go is what GET /v1/config
-//     may tell
+//   - status and orders: status.go asks the parts what they know (package status
+//     puts it together), orders.go does what the control API asks for, history.go
+//     (the last hour), settings.go is what GET /v1/config may tell
 //   - upgrade: upgrade.go (the one that leaves), takeover.go (the one that comes),
 //     overlap.go (requests that the one before still answers); package handover
 //     has what they say to each other

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"github.com/lm-warden/warden/cmd/internal/metrics"
+	"github.com/lm-warden/warden/cmd/internal/status"
 	"github.com/lm-warden/warden/supervisor"
 )
 
@@ -26,7 +27,7 @@ func (d *Daemon) measuredGPUs() []metrics.GPU {
 	var out []metrics.GPU
 	for _, device := range d.gpus.Inventory().Devices {
 		_, aside := asides[device.UUID]
-		out = append(out, metrics.GPU{Device: device, Replica: ownerOf(device, replicas), Sample: samples[device.UUID],
+		out = append(out, metrics.GPU{Device: device, Replica: status.OwnerOf(device, replicas), Sample: samples[device.UUID],
 			XIDs: d.gpus.XIDs(device.UUID), Aside: aside})
 	}
 	return out

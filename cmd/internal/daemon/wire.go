@@ -128,6 +128,23 @@ func (d *Daemon) warnOfEngines() {
 	d.tellTuning()
 }
 
+// tellTuning logs what was chosen, and warns of what was asked for against
+// advice.
+func (d *Daemon) tellTuning() {
+	for _, m := range d.models {
+		if m.Unkept != nil {
+			d.log.Warn("engine settings are decided anew by the next warden: they cannot be noted", "err", m.Unkept)
+		}
+		for _, s := range m.Tuned.Settings {
+			d.log.Info("engine setting", "model", m.Alias, "flag", s.Flag, "value", s.Value, "by", string(s.By), "reason", s.Reason)
+		}
+		if w := m.Tuned.Tier.Warning; w != "" && m.Tuned.Tier.GiB > 0 {
+			d.log.Warn("the KV cache's tier in host memory was asked for against advice", "model", m.Alias, "reason", w)
+			d.bus.Publish(events.Event{Kind: "vllm", Model: m.Alias, Text: "kv_offload was asked for: " + w})
+		}
+	}
+}
+
 // replicaFacts keeps what the router was last told of each replica.
 type replicaFacts struct {
 	daemon *Daemon
@@ -190,7 +207,7 @@ func (f *replicaFacts) routerReplica(r supervisor.Replica) router.Replica {
 		ID: router.ReplicaID(r.ID), Generation: r.Generation, Address: r.Address,
 		Accepting: r.State.Accepting() || suspect && !unproven, Suspect: suspect,
 		Starting: r.Coming() || unproven, MaxNumSeqs: r.MaxNumSeqs, KVCapacityTokens: capacity, MaxModelLen: r.MaxModelLen,
-		HostKVTokens: f.daemon.hostTokens(r.Model),
+		HostKVTokens: plan.HostTokens(f.daemon.models, r.Model),
 	}
 }
 
@@ -215,11 +232,15 @@ func (e *engineRates) add(r supervisor.Replica) {
 	w.Add(r.Generation, r.Stats)
 }
 
-func (e *engineRates) of(id supervisor.ReplicaID) (rates.Rates, bool) {
+// all is the last minute of every engine that has one.
+func (e *engineRates) all() map[supervisor.ReplicaID]rates.Rates {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if w := e.windows[id]; w != nil {
-		return w.Over()
+	all := make(map[supervisor.ReplicaID]rates.Rates, len(e.windows))
+	for id, w := range e.windows {
+		if minute, ok := w.Over(); ok {
+			all[id] = minute
+		}
 	}
-	return rates.Rates{}, false
+	return all
 }

@@ -43,6 +43,20 @@ type Model struct {
 	Unkept error
 }
 
+// TierFlag makes the KV cache's second tier.
+const TierFlag = "--kv-offloading-size"
+
+// HostTokens is what the second tier of one replica of a model holds, as far as
+// it is known; 0 without one, also when the engine refused its flag.
+func HostTokens(models []Model, alias string) int {
+	for _, m := range models {
+		if m.Alias == alias && !slices.Contains(m.Engine.Refused(), TierFlag) {
+			return m.Tuned.Tier.Tokens
+		}
+	}
+	return 0
+}
+
 // Place is where one replica runs.
 type Place struct {
 	group gpu.Group
