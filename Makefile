@@ -92,7 +92,7 @@ test-vllm: build ## two real vLLM replicas on the CPU (installs about 6 GB once)
 	scripts/test-vllm.sh
 
 .PHONY: ladder-vllm
-ladder-vllm: build ## all policies and other routers on real vLLM (2 h; ARGS="-sessions 8,12 -rounds 1 -length 40s")
+ladder-vllm: build ## all policies and other routers on real vLLM (2.5 h; ARGS="-sessions 8,12 -rounds 1 -length 40s")
 	scripts/ladder-vllm.sh $(ARGS)
 
 .PHONY: bench-path
