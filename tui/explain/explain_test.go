@@ -69,6 +69,17 @@ func TestFind(t *testing.T) {
 				s.Replicas[i].SessionTokens2m, s.Replicas[i].Engine.KVUsed = 67000, 0.95
 			}
 		}, Warn, "r0", []string{"fewer sessions at once"}},
+		{"working set too large for admission", func(s *control.Status) {
+			s.Models[0].Policy = control.PolicyAdmission
+			for i := range s.Replicas {
+				s.Replicas[i].SessionTokens2m, s.Replicas[i].Engine.HitRate60s = 67000, ptr(0.6)
+			}
+		}, Warn, "r0", []string{"as many as fit keep their prefixes, the others wait for a place", "Nobody has to wait with fewer sessions at once"}},
+		{"sessions of 2 min too large for one replica, and admission places by what fits", func(s *control.Status) {
+			s.Models[0].Policy = control.PolicyAdmission
+			s.Replicas[1].SessionTokens2m, s.Replicas[1].Engine.HitRate60s = 41000, ptr(0.2)
+			s.Replicas[0].SessionTokens2m = 1000
+		}, Fine, "", []string{"Nothing is wrong"}},
 		{"working set too large on one only", func(s *control.Status) {
 			s.Replicas[1].SessionTokens2m, s.Replicas[1].Engine.HitRate60s = 41000, ptr(0.2)
 			s.Replicas[0].SessionTokens2m = 1000

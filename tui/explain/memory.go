@@ -36,14 +36,16 @@ func workingSet(m control.Model, rs []control.Replica, _ Waits) []Finding {
 	for _, r := range live {
 		e := r.Engine
 		switch {
+		case m.Policy == control.PolicyAdmission && need <= room:
+			// Those of the last 2 min that have ended count, too; the others find room by themselves.
 		case e.KVCapacityTokens > 0 && r.SessionTokens2m > e.KVCapacityTokens && (hitsBelow(e, goodHitRate) || e.KVUsed >= KVFull):
 			sessions := fmt.Sprintf("its %d %s", r.Sessions2m, plural(r.Sessions2m, "session of the last 2 min needs", "sessions of the last 2 min need"))
 			out = append(out, Finding{
 				Level: Warn, Replicas: []string{r.ID},
 				Short: fmt.Sprintf("%s: %d %s ~%s tokens, KV cache holds ~%s", r.ID, r.Sessions2m,
 					plural(r.Sessions2m, "session in 2 min needs", "sessions in 2 min need"), about(r.SessionTokens2m), about(e.KVCapacityTokens)),
-				Cause: fmt.Sprintf("%s: %s about %s tokens, its KV cache holds about %s: prefixes evict each other.",
-					r.ID, sessions, about(r.SessionTokens2m), about(e.KVCapacityTokens)),
+				Cause: fmt.Sprintf("%s: %s about %s tokens, its KV cache holds about %s: %s.",
+					r.ID, sessions, about(r.SessionTokens2m), about(e.KVCapacityTokens), tooMany(m)),
 				Evidence: engineFacts(r),
 				Remedy:   workingSetRemedy(m, live, need, room),
 			})
@@ -60,11 +62,22 @@ func workingSet(m control.Model, rs []control.Replica, _ Waits) []Finding {
 	return out
 }
 
+// tooMany is what becomes of sessions that do not fit.
+func tooMany(m control.Model) string {
+	if m.Policy == control.PolicyAdmission {
+		return "as many as fit keep their prefixes, the others wait for a place"
+	}
+	return "prefixes evict each other"
+}
+
 // workingSetRemedy depends on whether the whole model has room, or only this replica lacks it.
 func workingSetRemedy(m control.Model, live []control.Replica, need, room int) string {
 	switch {
 	case need <= room:
 		return "The other replicas have room: a lower spill limit spreads sooner (`warden spill " + m.Alias + " N`, now " + fmt.Sprint(m.SpillLimit) + ")."
+	case m.Policy == control.PolicyAdmission:
+		return fmt.Sprintf("All sessions need ~%s, all replicas hold ~%s. Nobody has to wait with %s. More: `warden advise`.",
+			about(need), about(room), advice.Briefly(m, advice.Now(live)))
 	case m.Affinity:
 		return fmt.Sprintf("Affinity cannot help at this load: all sessions need ~%s, all replicas hold ~%s. Try %s, or `warden affinity off %s`. More: `warden advise`.",
 			about(need), about(room), advice.Briefly(m, advice.Now(live)), m.Alias)
