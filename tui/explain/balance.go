@@ -130,20 +130,34 @@ func saturated(m control.Model, rs []control.Replica, waits Waits) []Finding {
 	}}
 }
 
+// whyQueued says in words what a turn waits for; the codes are placement's.
+func whyQueued(code string) string {
+	switch code {
+	case "":
+		return "no replica has room for it"
+	case "starting":
+		return "no replica is ready"
+	case "full":
+		return "every replica holds as many requests as its engine runs"
+	case "cache":
+		return "no KV cache has room for its conversation beside those that are in use"
+	case "retrying":
+		return "every replica has just failed it"
+	default:
+		return code
+	}
+}
+
 // queued tells of turns that warden itself holds back.
 func queued(m control.Model, _ []control.Replica, _ Waits) []Finding {
 	if len(m.Queue) == 0 {
 		return nil
 	}
 	first := m.Queue[0]
-	why := first.Why
-	if why == "" {
-		why = "no replica has room for it"
-	}
 	return []Finding{{
 		Level:    Note,
 		Short:    fmt.Sprintf("%d %s for a replica", len(m.Queue), plural(len(m.Queue), "turn waits", "turns wait")),
-		Cause:    fmt.Sprintf("%d %s held back before placement: %s.", len(m.Queue), plural(len(m.Queue), "turn is", "turns are"), why),
+		Cause:    fmt.Sprintf("%d %s held back before placement: %s.", len(m.Queue), plural(len(m.Queue), "turn is", "turns are"), whyQueued(first.Why)),
 		Evidence: fmt.Sprintf("Next is session %s.", first.Session),
 		Remedy:   "Waiting here costs less than evicting a conversation that is in use; fewer sessions at once shorten it.",
 	}}

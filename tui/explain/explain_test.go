@@ -107,6 +107,10 @@ func TestFind(t *testing.T) {
 			s.Models[0].Queue = []control.Queued{{Session: "9f3a", Since: time.Unix(0, 0)}}
 		},
 			Note, "", []string{"1 turn waits for a replica", "session 9f3a", "no replica has room"}},
+		{"queue for a cache", func(s *control.Status) {
+			s.Models[0].Queue = []control.Queued{{Session: "9f3a", Why: "cache"}, {Session: "9f3b", Why: "cache"}}
+		},
+			Note, "", []string{"2 turns are held back before placement: no KV cache has room for its conversation beside those that are in use."}},
 		{"slow GPU", func(s *control.Status) {
 			s.GPUs = []control.GPU{{Index: 1, Name: "RTX A4000", Throttled: []string{"power cap"}, TemperatureC: ptr(78.0), PowerWatts: ptr(140.0), Utilization: ptr(0.99)}}
 		}, Note, "r1", []string{"GPU 1 is slowed down: power cap", "78 °C, 140 W, 99% busy", "nvidia-smi"}},
