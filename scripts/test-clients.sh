@@ -26,7 +26,10 @@ export WARDEN_BIN=$PWD/../../bin/warden
 mkdir -p "$WARDEN_CLIENTS"
 
 # installed makes a set's folder equal to its lock file. Whoever comes second
-# waits for the first.
+# waits for the first. npm 11.19 refuses a lock that lacks what only other systems
+# need, as those of opencode and Qwen Code do: then it may resolve what is missing,
+# within the pinned versions. (Where a function is asked whether it succeeded, the
+# shell does not stop at errors by itself.)
 installed() {
 	local set=$1 dir=$WARDEN_CLIENTS/$1
 	mkdir -p "$dir"
@@ -34,9 +37,9 @@ installed() {
 		flock 9
 		cmp -s "$set/package-lock.json" "$dir/.installed" && exit
 		rm -f "$dir/.installed"
-		cp "$set"/package{,-lock}.json "$dir"
-		cd "$dir"
-		npm ci --ignore-scripts --no-audit --no-fund --loglevel=error --fetch-retries=1
+		cp "$set"/package{,-lock}.json "$dir" && cd "$dir" || exit 1
+		how=(--ignore-scripts --no-audit --no-fund --loglevel=error --fetch-retries=1)
+		npm ci "${how[@]}" 2>npm.log || npm install --no-save "${how[@]}" || { cat npm.log >&2; exit 1; }
 		cp package-lock.json .installed
 	) 9>"$WARDEN_CLIENTS/$set.lock"
 }
