@@ -78,6 +78,19 @@ func TestOvercommitHandsOutMore(t *testing.T) {
 		}
 	}
 
+	low := ledger.Safety{Overcommit: LeastOvercommit}
+	now := time.Unix(1_000_000, 0)
+	for range 100 { // all of the history is lost, window after window
+		for range 10 {
+			low.Observe(1000, 0)
+		}
+		now = now.Add(time.Minute)
+		low.Close(true, now)
+	}
+	if got := low.Share(); got != ledger.SafetyFloor {
+		t.Errorf("share %.2f of a cache that loses everything, want the floor", got)
+	}
+
 	// Live, and kept by a replica's next process.
 	r := admissionRig(t, 1, 3)
 	r.step(Configure{Config{Policy: PolicyAdmission, Admission: AdmissionConfig{Overcommit: 0.2}}})
